@@ -124,12 +124,15 @@ type ReadRequest struct {
 	DueAfter DueCursor
 	// Rewind reads the unpublished messages of some keys or topics again.
 	Rewind *Rewind
-	// Sweep reads every unpublished message with From < sequence <= To.
+	// Sweep looks for strays: unpublished messages with From < sequence <= To
+	// that were neither scheduled nor put back, so that only a scan can find
+	// them. They are reported as Page.Strays, without their content.
 	Sweep *Range
 }
 
 // Rewind selects messages that were passed over: those of the given keys or topics
-// with After < sequence <= To, in order, at most Limit.
+// (of all, when both are empty) with After < sequence <= To, in order, at most
+// Limit.
 type Rewind struct {
 	After, To int64
 	Limit     int
@@ -156,8 +159,10 @@ type Page struct {
 	// the highest sequence of the fresh part, whatever it was, or After.
 	Seen []int64
 	Last int64
-	// Others are the messages of the remaining parts.
+	// Others are the messages of the remaining parts but the sweep.
 	Others []*Record
+	// Strays are what the sweep found, owned by this lease or not.
+	Strays []Stray
 	// Due counts the due part, which ends at DueEnd; Rewound counts the rewind
 	// part, which ends at RewindEnd.
 	Due       int
@@ -171,6 +176,13 @@ type Page struct {
 	Oldest, Next uint64
 	// Now is the database's clock.
 	Now time.Time
+}
+
+// A Stray is an unpublished message that a sweep came across.
+type Stray struct {
+	Sequence int64
+	Key      string
+	Topic    string
 }
 
 // A Step is one fenced write: what is finished and what is about to begin.
