@@ -33,3 +33,33 @@ type Hooks struct {
 	// Purged runs after each purge that deleted something.
 	Purged func(table string, result outbox.PurgeResult)
 }
+
+// withDefaults fills the hooks that run rarely with functions that do nothing; the
+// per-message ones stay nil and are asked for.
+func (h Hooks) withDefaults() Hooks {
+	if h.LeaseAcquired == nil {
+		h.LeaseAcquired = func(string, outbox.LeaseInfo) {}
+	}
+	if h.LeaseLost == nil {
+		h.LeaseLost = func(string, outbox.LeaseInfo, error) {}
+	}
+	if h.Read == nil {
+		h.Read = func(string, int, time.Duration) {}
+	}
+	if h.Stepped == nil {
+		h.Stepped = func(string, int, int, time.Duration) {}
+	}
+	if h.Isolated == nil {
+		h.Isolated = func(string, int, int) {}
+	}
+	if h.Circuit == nil {
+		h.Circuit = func(string, string, bool) {}
+	}
+	if h.DatabaseError == nil {
+		h.DatabaseError = func(string, string, error) {}
+	}
+	if h.Purged == nil {
+		h.Purged = func(string, outbox.PurgeResult) {}
+	}
+	return h
+}

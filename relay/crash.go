@@ -1,0 +1,284 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-outbox/outbox"
+)
+
+const (
+	suspectGroup = 8               // messages dispatched together after one crash
+	soloTimeout  = 5 * time.Second // bounds a dispatch alone in the process
+	soloBeat     = time.Second     // after this long a solo dispatch is not what kills the process
+	recoverChunk = 1000
+)
+
+var (
+	errCrash       = errors.New("the process ended while it dispatched this message alone")
+	errUnknownSolo = errors.New("the process ended while it dispatched this message; the result is unknown")
+)
+
+// recover adopts what earlier owners left behind.
+//
+// A batch that was in flight when its owner crashed is suspect: one of its messages
+// may be what ended the process. After one crash it is dispatched in small groups,
+// after two each message alone. A message that takes the process with it alone is
+// dead; everybody else is innocent, whatever max_attempts says. So a poison message
+// costs at most three processes, and an outage or an out-of-memory kill costs nobody
+// anything.
+func (s *shift) recover(ctx context.Context) error {
+	orphans, err := s.lease.Recover(ctx)
+	if err != nil {
+		return fmt.Errorf("recover: %w", err)
+	}
+	records, err := s.load(ctx, orphans)
+	if err != nil {
+		return fmt.Errorf("recover: %w", err)
+	}
+	l := s.ledger
+	for _, o := range orphans {
+		l.nextNo = max(l.nextNo, o.No+1)
+	}
+	step := l.adopt(orphans, records)
+	l.holdSuspects()
+	if step.Empty() {
+		return nil
+	}
+	if err := s.lease.Step(ctx, step); err != nil {
+		return fmt.Errorf("recover: %w", err)
+	}
+	return nil
+}
+
+func (s *shift) load(ctx context.Context, orphans []outbox.Orphan) (map[int64]*outbox.Record, error) {
+	var ids []int64
+	for _, o := range orphans {
+		ids = append(ids, o.IDs...)
+	}
+	records := make(map[int64]*outbox.Record, len(ids))
+	for chunk := range slices.Chunk(ids, recoverChunk) {
+		page, err := s.lease.Read(ctx, outbox.ReadRequest{IDs: chunk})
+		if err != nil {
+			return nil, err
+		}
+		for _, rec := range page.Others {
+			records[rec.Sequence] = rec
+		}
+	}
+	return records, nil
+}
+
+// adopt decides about each orphan and returns the step that makes it durable.
+func (l *ledger) adopt(orphans []outbox.Orphan, records map[int64]*outbox.Record) outbox.Step {
+	// A message can be in two batches when it was parked and read again; the
+	// higher suspicion counts.
+	slices.SortFunc(orphans, func(a, b outbox.Orphan) int { return cmp.Compare(b.Crashes, a.Crashes) })
+	var step outbox.Step
+	for _, o := range orphans {
+		var items []*item
+		for _, id := range o.IDs {
+			if rec := records[id]; rec != nil {
+				items = append(items, &item{rec: rec, circuit: l.circuit(rec.Topic)})
+				delete(records, id)
+			}
+		}
+		slices.SortFunc(items, bySequence)
+		switch {
+		case o.Crashes == 0 || len(items) == 0:
+			step.Done = append(step.Done, o.No) // ordinary messages again
+		case o.Solo && o.Lost:
+			step.Done = append(step.Done, o.No)
+			step.Outcomes = append(step.Outcomes, l.lostSolo(items[0], o.Beat))
+		case o.Crashes == 1 && len(items) <= suspectGroup, o.Crashes > 1 && o.Solo:
+			l.suspect(&batch{no: o.No, items: items, crashes: o.Crashes, solo: o.Solo})
+		default:
+			step.Done = append(step.Done, o.No)
+			for _, b := range l.split(items, o.Crashes) {
+				step.Record = append(step.Record, b.record())
+			}
+		}
+	}
+	return step
+}
+
+// holdSuspects lets the followers of suspect messages wait. The heads that recovery
+// itself put back or killed come in with the others, from the table.
+func (l *ledger) holdSuspects() {
+	slices.SortFunc(l.suspects, func(a, b *batch) int { return bySequence(a.items[0], b.items[0]) })
+	for _, b := range l.suspects {
+		for _, it := range b.items {
+			if it.rec.Key != "" {
+				l.holdKey(it.rec.Key, it.rec.Sequence)
+			}
+		}
+	}
+}
+
+func (l *ledger) split(items []*item, crashes int) []*batch {
+	size := suspectGroup
+	if crashes > 1 {
+		size = 1
+	}
+	var groups []*batch
+	for group := range slices.Chunk(items, size) {
+		b := &batch{no: l.nextNo, items: slices.Clone(group), crashes: crashes, solo: crashes > 1}
+		l.nextNo++
+		l.suspect(b)
+		groups = append(groups, b)
+	}
+	return groups
+}
+
+// suspect takes a batch into custody. It does not count against the window: a
+// suspect may have to wait behind a dead head for days.
+func (l *ledger) suspect(b *batch) {
+	for _, it := range b.items {
+		it.batch = b
+	}
+	b.left = len(b.items)
+	b.startedCh = make(chan struct{})
+	l.live[b.no] = b
+	l.suspects = append(l.suspects, b)
+}
+
+// lostSolo judges a message that was alone when its process ended.
+func (l *ledger) lostSolo(it *item, beat bool) outbox.Outcome {
+	if !beat {
+		return l.deadOutcome(it, outbox.DeadCrash, errCrash, 0)
+	}
+	return l.failed(it, errUnknownSolo, 0, 0)
+}
+
+func (b *batch) record() outbox.Batch {
+	ids := make([]int64, len(b.items))
+	for i, it := range b.items {
+		ids[i] = it.rec.Sequence
+	}
+	return outbox.Batch{No: b.no, IDs: ids, Crashes: b.crashes, Queued: b.crashes > 0, Solo: b.solo}
+}
+
+// suspectAfter is the next suspect of a key above seq, or 0.
+func (l *ledger) suspectAfter(key string, seq int64) int64 {
+	for _, b := range l.suspects {
+		for _, it := range b.items {
+			if it.rec.Key == key && it.rec.Sequence > seq && it.state == waiting {
+				return it.rec.Sequence
+			}
+		}
+	}
+	return 0
+}
+
+// nextSuspect returns the first suspect batch whose first message is not held by an
+// earlier one of its key, and marks it to be started.
+func (l *ledger) nextSuspect(now time.Time) *batch {
+	for i, b := range l.suspects {
+		if first := b.items[0]; b.unsaved || l.held(first) || !first.circuit.admits(now) {
+			continue
+		}
+		l.suspects = slices.Delete(l.suspects, i, i+1)
+		l.starts = append(l.starts, b)
+		return b
+	}
+	return nil
+}
+
+// held reports whether an earlier message of the same key is in the way.
+func (l *ledger) held(it *item) bool {
+	h := l.holds[it.rec.Key]
+	return it.rec.Key != "" && h != nil && h.head < it.rec.Sequence
+}
+
+// takeSuspect readies a suspect for dispatch. One that finds its key held goes back
+// to the suspects in a batch of its own, so that it stays suspect.
+func (l *ledger) takeSuspect(it *item) bool {
+	if it.state != waiting {
+		return false
+	}
+	if !l.held(it) {
+		it.state = running
+		l.running++
+		return true
+	}
+	l.holds[it.rec.Key].park(it.rec.Sequence)
+	old := it.batch
+	again := &item{rec: it.rec, circuit: it.circuit}
+	l.drop(it)
+	for _, b := range l.split([]*item{again}, old.crashes) {
+		b.unsaved = true
+		l.unrecorded = append(l.unrecorded, b)
+	}
+	return false
+}
+
+// isolate dispatches suspects one batch at a time.
+func (s *shift) isolate(ctx, dispatching context.Context) {
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		b := s.ledger.nextSuspect(time.Now())
+		none := len(s.ledger.suspects) == 0
+		s.mu.Unlock()
+		switch {
+		case b != nil:
+			s.hooks.Isolated(s.table, len(b.items), b.crashes)
+			if !s.awaitStart(ctx, b) {
+				return
+			}
+			s.dispatchSuspects(dispatching, b)
+		case none:
+			return
+		default: // all are held: wait for what holds them
+			if !pause(ctx, s.cfg.Poll) {
+				return
+			}
+		}
+	}
+}
+
+// awaitStart waits until it is durable that the batch is in flight.
+func (s *shift) awaitStart(ctx context.Context, b *batch) bool {
+	s.kickWriter()
+	select {
+	case <-b.startedCh:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// dispatchSuspects dispatches the messages of a batch one after the other, and
+// those that killed twice alone in the process.
+func (s *shift) dispatchSuspects(ctx context.Context, b *batch) {
+	if b.solo {
+		s.gate.enterAlone()
+		defer s.gate.leaveAlone()
+		beat := time.AfterFunc(soloBeat, func() { s.beat(b.no) })
+		defer beat.Stop()
+	} else {
+		s.gate.enter()
+		defer s.gate.leave()
+	}
+	for _, it := range b.items {
+		s.mu.Lock()
+		ok := s.ledger.takeSuspect(it)
+		s.mu.Unlock()
+		if ok {
+			s.dispatchOne(ctx, it, min(s.cfg.DispatchTimeout, soloTimeout))
+		}
+	}
+	s.kickWriter()
+}
+
+func (s *shift) beat(no int64) {
+	s.mu.Lock()
+	s.ledger.beats = append(s.ledger.beats, no)
+	s.mu.Unlock()
+	s.kickWriter()
+}
+
+func bySequence(a, b *item) int { return cmp.Compare(a.rec.Sequence, b.rec.Sequence) }

@@ -1,0 +1,435 @@
+package relay
+
+import (
+	"math"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/go-outbox/outbox"
+)
+
+// A ledger is everything a relay knows about one shard: what was read, what is in
+// flight, what waits behind what. It decides and never acts: no goroutine, no I/O,
+// no clock of its own. Its shift calls it under one lock.
+//
+// Truth is the row state. The ledger can be thrown away at any time, and is when
+// the lease is lost.
+type ledger struct {
+	cfg   *Config
+	table string
+	info  outbox.LeaseInfo
+	route func(topic string) string
+
+	scan     scan
+	holds    map[string]*hold
+	lanes    map[string]*lane
+	circuits map[string]*circuit
+
+	// live batches hold at least one message that is not settled. retired ones
+	// are remembered until no read is outstanding that started before they were
+	// settled: its page may still show their messages as unpublished.
+	live    map[int64]*batch
+	retired []*batch
+	nextNo  int64
+
+	unrecorded []*batch
+	ready      queue
+	finished   []*item
+	done       []*batch
+	starts     []*batch
+	beats      []int64
+	suspects   []*batch
+	turns      []turn
+
+	owned   int // messages read and not settled
+	bytes   int // their payload bytes
+	running int // dispatches in flight
+
+	published int
+}
+
+// An item is a message between read and settle.
+type item struct {
+	rec     *outbox.Record
+	batch   *batch
+	circuit *circuit
+	lane    *lane // the lane it was taken from
+	state   itemState
+	// gen is the read that was outstanding when the item was settled.
+	gen     uint64
+	probe   bool
+	outcome outbox.Outcome
+	err     error
+}
+
+type itemState uint8
+
+const (
+	waiting  itemState = iota // read, or recorded and queued
+	running                   // dispatched
+	finished                  // has an outcome that is not settled
+	settled                   // its outcome is durable
+	dropped                   // let go without an outcome: parked or released
+)
+
+// A batch is what was recorded together.
+type batch struct {
+	no    int64
+	items []*item // in sequence order
+	left  int     // items neither settled nor dropped
+	gen   uint64
+	// The rest is of suspect batches; see crash.go. unsaved: not recorded yet.
+	// startedCh is closed when it is durable that the batch is in flight.
+	crashes   int
+	solo      bool
+	unsaved   bool
+	startedCh chan struct{}
+}
+
+func newLedger(cfg *Config, table string, info outbox.LeaseInfo, route func(string) string) *ledger {
+	return &ledger{
+		cfg: cfg, table: table, info: info, route: route,
+		scan:     newScan(info),
+		holds:    make(map[string]*hold),
+		lanes:    make(map[string]*lane),
+		circuits: make(map[string]*circuit),
+		live:     make(map[int64]*batch),
+		nextNo:   1,
+	}
+}
+
+// owns reports whether a message of page generation gen is already in our hands, or
+// was settled while the page was being read.
+func (l *ledger) owns(seq int64, gen uint64) bool {
+	for _, b := range l.live {
+		if it := b.find(seq); it != nil && it.owned(gen) {
+			return true
+		}
+	}
+	for _, b := range l.retired {
+		if it := b.find(seq); it != nil && it.owned(gen) {
+			return true
+		}
+	}
+	return false
+}
+
+func (it *item) owned(gen uint64) bool {
+	switch it.state {
+	case settled:
+		return it.gen == gen
+	case dropped:
+		return false
+	default:
+		return true
+	}
+}
+
+func (b *batch) find(seq int64) *item {
+	n := len(b.items)
+	if n == 0 || seq < b.items[0].rec.Sequence || seq > b.items[n-1].rec.Sequence {
+		return nil
+	}
+	i := sort.Search(n, func(i int) bool { return b.items[i].rec.Sequence >= seq })
+	if i < n && b.items[i].rec.Sequence == seq {
+		return b.items[i]
+	}
+	return nil
+}
+
+// accept takes in a page: it decides for each message, in sequence order, whether
+// it is dispatched, waits behind its key or route, or is none of our business.
+func (l *ledger) accept(req outbox.ReadRequest, page outbox.Page, now time.Time) (admitted int) {
+	gen := l.scan.gen
+	l.scan.arrived(req, page, now, l.cfg)
+
+	var b *batch
+	for _, rec := range merge(page.Fresh, page.Others) {
+		l.scan.gaps.remove(rec.Sequence)
+		if l.owns(rec.Sequence, gen) || !l.mayGo(rec, req, page, now) {
+			continue
+		}
+		if b == nil {
+			b = l.newBatch()
+		}
+		l.admit(b, rec, now)
+		admitted++
+		if len(b.items) == l.cfg.Batch {
+			b = l.closeBatch(b)
+		}
+	}
+	l.closeBatch(b)
+	l.scan.finishRewind(req, page)
+	for _, s := range page.Strays {
+		if s.Sequence <= l.scan.pos && !l.owns(s.Sequence, gen) && !l.parked(s) {
+			l.scan.gaps.add(s.Sequence, s.Sequence, now)
+		}
+	}
+	l.retired = slices.DeleteFunc(l.retired, func(b *batch) bool { return b.gen <= gen })
+	l.scan.reading = false
+	l.scan.found(admitted, req, page, now)
+	return admitted
+}
+
+// mayGo applies the holds: a message waits behind a lower one of its key that
+// failed, is scheduled or is dead, and behind an open circuit.
+func (l *ledger) mayGo(rec *outbox.Record, req outbox.ReadRequest, page outbox.Page, now time.Time) bool {
+	if rec.Key != "" {
+		if h := l.holds[rec.Key]; h != nil && rec.Sequence > h.head {
+			h.park(rec.Sequence)
+			return false
+		}
+	}
+	if l.scan.beyondRewind(rec, req, page) {
+		return false
+	}
+	if !rec.Due {
+		if rec.Key != "" {
+			l.holdKey(rec.Key, rec.Sequence)
+		}
+		l.scan.dueIn(rec.AvailableAt.Sub(page.Now), now)
+		return false
+	}
+	if l.stillborn(rec) != "" {
+		return true // settled as dead without a dispatch
+	}
+	c := l.circuit(rec.Topic)
+	if !c.admits(now) {
+		c.park(rec.Sequence, rec.Topic)
+		return false
+	}
+	return true
+}
+
+// stillborn says why a row can never be dispatched, or "". Rows may be written by
+// others: a malformed one must not stop the rest.
+func (l *ledger) stillborn(rec *outbox.Record) string {
+	switch {
+	case rec.Corrupt != "":
+		return outbox.DeadCorrupt
+	case len(rec.Payload) > l.cfg.MaxPayload:
+		return outbox.DeadSize
+	}
+	return ""
+}
+
+func (l *ledger) parked(s outbox.Stray) bool {
+	if h := l.holds[s.Key]; s.Key != "" && h != nil && s.Sequence > h.head {
+		return true
+	}
+	return l.scan.rewinding(s.Key, s.Topic) || l.circuit(s.Topic).open()
+}
+
+func (l *ledger) newBatch() *batch {
+	b := &batch{no: l.nextNo, items: make([]*item, 0, 16)}
+	l.nextNo++
+	return b
+}
+
+func (l *ledger) closeBatch(b *batch) *batch {
+	if b != nil && len(b.items) > 0 {
+		l.live[b.no] = b
+		l.unrecorded = append(l.unrecorded, b)
+	}
+	return nil
+}
+
+func (l *ledger) admit(b *batch, rec *outbox.Record, now time.Time) {
+	it := &item{rec: rec, batch: b, circuit: l.circuit(rec.Topic)}
+	b.items = append(b.items, it)
+	b.left++
+	l.owned++
+	l.bytes += len(rec.Payload)
+	if it.circuit.open() {
+		it.circuit.probing, it.probe = true, true
+		l.scan.cancelRewind(it.circuit)
+	}
+	if reason := l.stillborn(rec); reason != "" {
+		it.err = errStillborn(rec, reason, l.cfg.MaxPayload)
+		l.finish(it, l.deadOutcome(it, reason, it.err, 0), now)
+	}
+}
+
+// recorded runs when a batch is durable: its messages may be dispatched.
+func (l *ledger) recorded(b *batch) {
+	if b.unsaved {
+		b.unsaved = false // a suspect: it waits for its turn
+		return
+	}
+	for _, it := range b.items {
+		if it.state != waiting {
+			continue
+		}
+		if it.rec.Key == "" {
+			l.ready.push(entry{item: it})
+			continue
+		}
+		if h := l.holds[it.rec.Key]; h != nil && it.rec.Sequence > h.head {
+			h.park(it.rec.Sequence)
+			l.drop(it)
+			continue
+		}
+		l.enterLane(it)
+	}
+}
+
+// take returns the next message to dispatch, or nil.
+func (l *ledger) take(now time.Time) *item {
+	for {
+		e, ok := l.ready.pop()
+		if !ok {
+			return nil
+		}
+		it := e.item
+		if e.lane != nil {
+			it = e.lane.next()
+			if it == nil {
+				l.leaveLane(e.lane)
+				continue
+			}
+		}
+		if it.state != waiting {
+			l.laneIdle(e.lane)
+			continue
+		}
+		if c := it.circuit; !it.probe && c.open() {
+			c.park(it.rec.Sequence, it.rec.Topic)
+			l.drop(it)
+			l.laneIdle(e.lane)
+			continue
+		}
+		it.state, it.lane = running, e.lane
+		l.running++
+		return it
+	}
+}
+
+// drop lets a message go without an outcome. Its row is untouched: whoever parked
+// or released it remembers how to find it again.
+func (l *ledger) drop(it *item) {
+	if it.probe {
+		it.probe, it.circuit.probing = false, false
+	}
+	it.state = dropped
+	l.leave(it)
+	l.forget(it)
+}
+
+// leave takes a message out of its batch; the last one ends it.
+func (l *ledger) leave(it *item) {
+	it.batch.left--
+	if it.batch.left == 0 {
+		l.done = append(l.done, it.batch)
+	}
+}
+
+func (l *ledger) forget(it *item) {
+	if it.batch.crashes > 0 {
+		return
+	}
+	l.owned--
+	l.bytes -= len(it.rec.Payload)
+}
+
+// finish notes the outcome of a message and lets its key go on or wait.
+func (l *ledger) finish(it *item, o outbox.Outcome, now time.Time) {
+	if it.state == running {
+		l.running--
+	}
+	it.state = finished
+	it.outcome = o
+	l.finished = append(l.finished, it)
+	l.scan.dueAfter(o, now)
+	if key, seq := it.rec.Key, it.rec.Sequence; key != "" {
+		if o.Kind == outbox.Published || (o.Kind == outbox.Dead && l.cfg.OnDead == Skip) {
+			l.releaseKey(key, seq)
+		} else {
+			l.holdKey(key, seq)
+		}
+	}
+	l.laneIdle(it.lane)
+}
+
+// settledAll runs when a step is durable.
+func (l *ledger) settledAll(items []*item) {
+	for _, it := range items {
+		it.state = settled
+		it.gen = l.scan.gen
+		if it.outcome.Kind == outbox.Published {
+			l.published++
+		}
+		l.forget(it)
+	}
+}
+
+// retire forgets batches whose deletion is durable.
+func (l *ledger) retire(batches []*batch) {
+	for _, b := range batches {
+		delete(l.live, b.no)
+		b.gen = l.scan.gen
+		if l.scan.reading {
+			l.retired = append(l.retired, b)
+		}
+	}
+}
+
+// room is how many more messages the window takes.
+func (l *ledger) room() int {
+	if l.bytes >= l.cfg.MaxBytes {
+		return 0
+	}
+	return l.cfg.Window - l.owned
+}
+
+// low is the highest sequence below which nothing waits that only a scan can find.
+// Rows in backoff, scheduled or dead are found by their own indexes, and adopted
+// batches by recovery.
+func (l *ledger) low() int64 {
+	low := l.scan.low()
+	for _, b := range l.live {
+		for _, it := range b.items {
+			if it.state != settled && it.state != dropped {
+				low = min(low, it.rec.Sequence-1)
+				break
+			}
+		}
+	}
+	for _, h := range l.holds {
+		if h.parked > 0 {
+			low = min(low, h.parked-1)
+		}
+	}
+	for _, c := range l.circuits {
+		if c.parked > 0 {
+			low = min(low, c.parked-1)
+		}
+	}
+	return max(low, 0)
+}
+
+// idle reports whether there is nothing left to do for what was read.
+func (l *ledger) idle() bool {
+	return l.owned == 0 && l.running == 0 && len(l.finished) == 0 && len(l.done) == 0 && len(l.unrecorded) == 0
+}
+
+// merge joins the fresh messages, which are in order, with the others, which are
+// not, so that a key's messages are always met in sequence order.
+func merge(fresh, others []*outbox.Record) []*outbox.Record {
+	if len(others) == 0 {
+		return fresh
+	}
+	all := append(slices.Clone(others), fresh...)
+	slices.SortFunc(all, func(a, b *outbox.Record) int {
+		switch {
+		case a.Sequence < b.Sequence:
+			return -1
+		case a.Sequence > b.Sequence:
+			return 1
+		}
+		return 0
+	})
+	return slices.CompactFunc(all, func(a, b *outbox.Record) bool { return a.Sequence == b.Sequence })
+}
+
+const never = time.Duration(math.MaxInt64)

@@ -1,0 +1,118 @@
+package relay
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-outbox/outbox"
+)
+
+// logger turns what happens into log lines: one per change of state, and a bounded
+// number per second however much fails. Payloads, headers and secrets never appear.
+type logger struct {
+	slog *slog.Logger
+
+	mu         sync.Mutex
+	down       bool
+	downSince  time.Time
+	window     time.Time
+	lines      int
+	suppressed int
+}
+
+const linesPerSecond = 10
+
+func (l *logger) info(ctx context.Context, msg string, attrs ...slog.Attr) {
+	l.slog.LogAttrs(ctx, slog.LevelInfo, msg, attrs...)
+}
+
+func (l *logger) warn(ctx context.Context, msg string, attrs ...slog.Attr) {
+	l.slog.LogAttrs(ctx, slog.LevelWarn, msg, attrs...)
+}
+
+// databaseDown and databaseUp log the transitions only: an outage is one event, not
+// one per poll.
+func (l *logger) databaseDown(ctx context.Context, op string, err error) {
+	l.mu.Lock()
+	first := !l.down
+	if first {
+		l.down, l.downSince = true, time.Now()
+	}
+	l.mu.Unlock()
+	if first {
+		l.warn(ctx, "database unavailable; retrying", slog.String("op", op), errAttr(err))
+	}
+}
+
+func (l *logger) databaseUp(ctx context.Context) {
+	l.mu.Lock()
+	was, since := l.down, l.downSince
+	l.down = false
+	l.mu.Unlock()
+	if was {
+		l.info(ctx, "database available again", slog.Duration("elapsed", time.Since(since)))
+	}
+}
+
+func (l *logger) circuit(ctx context.Context, t turn) {
+	if t.open {
+		l.warn(ctx, "destination unavailable; its messages wait", slog.String("route", t.route), slog.Duration("probe_in", t.wait),
+			slog.String("err", t.err))
+		return
+	}
+	l.info(ctx, "destination available again", slog.String("route", t.route))
+}
+
+// settled logs failures and deaths with the words of the runbook.
+func (l *logger) settled(ctx context.Context, meta *outbox.Meta, o outbox.Outcome) {
+	var level slog.Level
+	var msg string
+	switch o.Kind {
+	case outbox.Retry:
+		level, msg = slog.LevelWarn, "delivery failed; will retry"
+	case outbox.Dead:
+		level, msg = slog.LevelError, "message is dead"
+	default:
+		return
+	}
+	suppressed, ok := l.allow()
+	if !ok {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("table", meta.Table), slog.String("topic", meta.Topic), slog.String("event_id", meta.EventID.String()),
+		slog.String("tenant_id", meta.TenantID), slog.Int64("sequence", meta.Sequence), slog.Int("attempts", o.Attempts+o.Spent),
+		slog.String("err", o.Error),
+	}
+	if o.Kind == outbox.Retry {
+		attrs = append(attrs, slog.Duration("in", o.Delay))
+	} else {
+		attrs = append(attrs, slog.String("reason", o.Reason))
+	}
+	if suppressed > 0 {
+		attrs = append(attrs, slog.Int("suppressed", suppressed))
+	}
+	l.slog.LogAttrs(ctx, level, msg, attrs...)
+}
+
+// allow bounds the lines per second and returns how many were left out since.
+func (l *logger) allow() (suppressed int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); now.Sub(l.window) >= time.Second {
+		l.window, l.lines = now, 0
+	}
+	if l.lines >= linesPerSecond {
+		l.suppressed++
+		return 0, false
+	}
+	l.lines++
+	suppressed, l.suppressed = l.suppressed, 0
+	return suppressed, true
+}
+
+func errAttr(err error) slog.Attr {
+	return slog.String("err", outbox.SanitizeError(err, nil, 0))
+}

@@ -1,0 +1,154 @@
+package relay
+
+import "slices"
+
+// A hold stops the messages of a key behind its head: a message of that key that
+// failed, is scheduled or is dead. Only higher sequences wait. The messages that
+// wait are not kept in memory: parked is the lowest of them, and the scan goes back
+// there when the head is out of the way.
+type hold struct {
+	head   int64
+	parked int64 // 0 when nothing waits
+}
+
+func (h *hold) park(seq int64) {
+	if h.parked == 0 || seq < h.parked {
+		h.parked = seq
+	}
+}
+
+// holdKey makes seq a head of its key, and parks whatever of the key is queued
+// behind it.
+func (l *ledger) holdKey(key string, seq int64) {
+	h := l.holds[key]
+	switch {
+	case h == nil:
+		h = &hold{head: seq}
+		l.holds[key] = h
+	case seq < h.head:
+		h.park(h.head)
+		h.head = seq
+	case seq > h.head:
+		h.park(seq)
+	}
+	ln := l.lanes[key]
+	if ln == nil {
+		return
+	}
+	for _, it := range ln.items {
+		if it.rec.Sequence > h.head {
+			h.park(it.rec.Sequence)
+			l.drop(it)
+		}
+	}
+	ln.items = slices.DeleteFunc(ln.items, func(it *item) bool { return it.state == dropped })
+}
+
+// releaseKey lifts the hold of a key when its head seq is done, and sends the scan
+// back for what waited.
+func (l *ledger) releaseKey(key string, seq int64) {
+	h := l.holds[key]
+	if h == nil || h.head != seq {
+		return
+	}
+	delete(l.holds, key)
+	if next := l.suspectAfter(key, seq); next > 0 {
+		l.holds[key] = &hold{head: next, parked: h.parked}
+		return
+	}
+	if h.parked > 0 {
+		l.scan.rewindKey(key, h.head)
+	}
+}
+
+// A lane is the queue of a key: at most one of its messages is in the ready queue or
+// running, and it is always the lowest.
+type lane struct {
+	key   string
+	items []*item // in sequence order
+	// active: the lane stands in the ready queue, or one of its messages runs.
+	active bool
+}
+
+func (l *ledger) enterLane(it *item) {
+	ln := l.lanes[it.rec.Key]
+	if ln == nil {
+		ln = &lane{key: it.rec.Key}
+		l.lanes[it.rec.Key] = ln
+	}
+	i := len(ln.items)
+	for i > 0 && ln.items[i-1].rec.Sequence > it.rec.Sequence {
+		i-- // a late commit goes before what is queued already
+	}
+	ln.items = slices.Insert(ln.items, i, it)
+	if !ln.active {
+		ln.active = true
+		l.ready.push(entry{lane: ln})
+	}
+}
+
+func (ln *lane) next() *item {
+	if len(ln.items) == 0 {
+		return nil
+	}
+	it := ln.items[0]
+	ln.items[0] = nil
+	ln.items = ln.items[1:]
+	return it
+}
+
+// laneIdle runs when the lane's message is done: the next one gets ready.
+func (l *ledger) laneIdle(ln *lane) {
+	switch {
+	case ln == nil:
+	case len(ln.items) == 0:
+		l.leaveLane(ln)
+	default:
+		l.ready.push(entry{lane: ln})
+	}
+}
+
+func (l *ledger) leaveLane(ln *lane) {
+	ln.active = false
+	if l.lanes[ln.key] == ln {
+		delete(l.lanes, ln.key)
+	}
+}
+
+// An entry of the ready queue is a message, or a lane whose lowest message is ready.
+type entry struct {
+	item *item
+	lane *lane
+}
+
+// queue is a first-in, first-out ring.
+type queue struct {
+	buf  []entry
+	head int
+	n    int
+}
+
+func (q *queue) len() int { return q.n }
+
+func (q *queue) push(e entry) {
+	if q.n == len(q.buf) {
+		grown := make([]entry, max(64, 2*len(q.buf)))
+		for i := range q.n {
+			grown[i] = q.buf[(q.head+i)%len(q.buf)]
+		}
+		q.buf, q.head = grown, 0
+	}
+	q.buf[(q.head+q.n)%len(q.buf)] = e
+	q.n++
+}
+
+func (q *queue) pop() (entry, bool) {
+	if q.n == 0 {
+		return entry{}, false
+	}
+	e := q.buf[q.head]
+	q.buf[q.head] = entry{}
+	q.head = (q.head + 1) % len(q.buf)
+	q.n--
+	return e, true
+}

@@ -1,0 +1,76 @@
+package relay
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-outbox/outbox"
+)
+
+var errNoResult = errors.New("batch dispatcher returned a result slice of another length")
+
+// judge turns the result of a dispatch into an outcome, and the circuit's state
+// with it.
+func (l *ledger) judge(it *item, err error, took time.Duration, now time.Time) outbox.Outcome {
+	verdict, after := outbox.Classify(err)
+	if it.probe {
+		it.probe, it.circuit.probing = false, false
+	}
+	if verdict == outbox.VerdictUnavailable {
+		o := l.outcome(it, outbox.Deferred, err, took)
+		o.Delay = l.tripCircuit(it.circuit, now, err)
+		return o
+	}
+	l.closeCircuit(it.circuit) // it answered, whatever it said
+	switch verdict {
+	case outbox.VerdictDelivered:
+		o := l.outcome(it, outbox.Published, nil, took)
+		o.Spent = 1
+		return o
+	case outbox.VerdictPermanent:
+		return l.deadOutcome(it, outbox.DeadPermanent, err, took)
+	default:
+		return l.failed(it, err, after, took)
+	}
+}
+
+// failed is the outcome of an attempt that did not succeed: another one, or death
+// when it was the last.
+func (l *ledger) failed(it *item, err error, after, took time.Duration) outbox.Outcome {
+	attempts := it.rec.Attempts + 1
+	if l.cfg.Retries.For(it.rec.Topic).Exhausted(attempts) {
+		return l.deadOutcome(it, outbox.DeadAttempts, err, took)
+	}
+	o := l.outcome(it, outbox.Retry, err, took)
+	o.Spent = 1
+	if o.Delay = after; after == 0 {
+		o.Delay = l.cfg.Retries.Delay(it.rec.Topic, attempts)
+	}
+	return o
+}
+
+func (l *ledger) deadOutcome(it *item, reason string, err error, took time.Duration) outbox.Outcome {
+	o := l.outcome(it, outbox.Dead, err, took)
+	o.Reason = reason
+	if reason == outbox.DeadPermanent || reason == outbox.DeadAttempts {
+		o.Spent = 1
+	}
+	return o
+}
+
+func (l *ledger) outcome(it *item, kind outbox.OutcomeKind, err error, took time.Duration) outbox.Outcome {
+	it.err = err
+	return outbox.Outcome{
+		Sequence: it.rec.Sequence, Kind: kind, Replays: it.rec.Replays, Attempts: it.rec.Attempts,
+		Error: outbox.SanitizeError(err, it.rec.Payload, l.cfg.MaxError),
+		Route: it.circuit.route, Took: took,
+	}
+}
+
+func errStillborn(rec *outbox.Record, reason string, limit int) error {
+	if reason == outbox.DeadSize {
+		return fmt.Errorf("payload is %d bytes, the relay's limit is %d", len(rec.Payload), limit)
+	}
+	return fmt.Errorf("row cannot be read as a message: %s", rec.Corrupt)
+}

@@ -1,0 +1,145 @@
+package relay
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-outbox/outbox"
+)
+
+// readLoop looks at the table whenever there may be something to see and room for
+// it.
+func (s *shift) readLoop(ctx context.Context) error {
+	retry := backoff{max: s.cfg.Poll}
+	for {
+		req, wait := s.nextRead()
+		if wait > 0 {
+			if !s.awaitKick(ctx, wait) {
+				return nil
+			}
+			continue
+		}
+		if err := s.readOnce(ctx, req); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			s.log.databaseDown(ctx, "read", err)
+			s.hooks.DatabaseError(s.table, "read", err)
+			if !pause(ctx, retry.next()) {
+				return nil
+			}
+			continue
+		}
+		retry.reset()
+		s.log.databaseUp(ctx)
+		if s.once && s.drained() {
+			return errDrained
+		}
+	}
+}
+
+func (s *shift) nextRead() (outbox.ReadRequest, time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.paused && !s.once {
+		return outbox.ReadRequest{}, never
+	}
+	return s.ledger.nextRead(time.Now())
+}
+
+func (l *ledger) nextRead(now time.Time) (outbox.ReadRequest, time.Duration) {
+	probe := l.probeAt(now)
+	req, wait := l.scan.next(now, l.room(), l.cfg, l.bytes)
+	if wait > 0 && !probe.IsZero() {
+		wait = max(min(wait, probe.Sub(now)), time.Nanosecond)
+	}
+	return req, wait
+}
+
+func (s *shift) awaitKick(ctx context.Context, wait time.Duration) bool {
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-s.readKick:
+	case <-t.C:
+	}
+	return true
+}
+
+func (s *shift) readOnce(ctx context.Context, req outbox.ReadRequest) error {
+	if err := s.refresh(ctx); err != nil {
+		s.abandonRead()
+		return err
+	}
+	start := time.Now()
+	page, err := s.lease.Read(ctx, req)
+	if err != nil {
+		s.abandonRead()
+		return err
+	}
+	s.mu.Lock()
+	n := s.ledger.accept(req, page, time.Now())
+	s.mu.Unlock()
+	if n > 0 {
+		s.kickWriter()
+		s.hooks.Read(s.table, n, time.Since(start))
+	}
+	return nil
+}
+
+// abandonRead forgets a read that brought no page: nothing has moved, and the next
+// one asks for the same.
+func (s *shift) abandonRead() {
+	s.mu.Lock()
+	s.ledger.scan.reading = false
+	s.ledger.scan.kicked = true
+	s.mu.Unlock()
+}
+
+// refresh learns again which keys are held, after an operator has changed rows.
+func (s *shift) refresh(ctx context.Context) error {
+	s.mu.Lock()
+	nudged := s.nudged
+	s.nudged = false
+	s.mu.Unlock()
+	if !nudged {
+		return nil
+	}
+	heads, err := s.readHeads(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.nudged = true
+		return err
+	}
+	s.ledger.reconcile(heads)
+	for _, h := range heads {
+		s.hold(h)
+	}
+	return nil
+}
+
+// reconcile releases the keys whose head is no longer one in the table, unless its
+// outcome is ours and still on its way there.
+func (l *ledger) reconcile(heads []outbox.Head) {
+	held := make(map[int64]bool, len(heads))
+	for _, h := range heads {
+		held[h.Sequence] = true
+	}
+	for key, h := range l.holds {
+		if !held[h.head] && !l.owns(h.head, l.scan.gen) {
+			l.releaseKey(key, h.head)
+		}
+	}
+	l.scan.dueNext = time.Time{}
+}
+
+// drained reports whether nothing is due and nothing is in flight.
+func (s *shift) drained() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.ledger
+	return s.paused || (l.idle() && len(l.suspects) == 0 && l.scan.quiet)
+}

@@ -1,0 +1,294 @@
+package relay
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/go-outbox/outbox"
+)
+
+const (
+	minPoll    = time.Millisecond
+	dueEvery   = 50 * time.Millisecond // between two looks for due retries while busy
+	dueLimit   = 100
+	sweepEvery = 2 * time.Second
+	sweepSlice = 10_000
+)
+
+// A scan is the reading position of a shard. Fresh messages are read above pos;
+// what committed late below it comes in through the gaps, what is due again through
+// the due cursor, what was parked through the rewind, and whatever all of these
+// missed through the sweep: it walks the whole table by state and is the guarantee.
+// The rest is the fast path.
+type scan struct {
+	pos  int64
+	top  int64 // up to here missing numbers are mostly settled messages
+	all  bool  // other shards' messages look like gaps
+	gaps gaps
+
+	// gen numbers the reads; reading says that one is outstanding.
+	gen     uint64
+	reading bool
+
+	pollAt  time.Time
+	foundAt time.Time
+	kicked  bool
+	// quiet: the last read looked everywhere and brought nothing. eager: look for
+	// due messages with every read.
+	quiet bool
+	eager bool
+
+	dueAt     time.Time // the soonest message known to become due; zero is none
+	dueNext   time.Time // when to look again anyway
+	dueCursor outbox.DueCursor
+
+	rewind *rewind
+	// asked is what the outstanding read goes back for.
+	asked *rewind
+
+	sweepAt  time.Time
+	sweepPos int64
+}
+
+// A rewind goes back for parked messages. Fresh messages of its keys and topics
+// wait until it has caught up with them.
+type rewind struct {
+	after  int64
+	keys   map[string]struct{}
+	topics map[string]*circuit
+}
+
+func newScan(info outbox.LeaseInfo) scan {
+	return scan{
+		pos: info.Low, top: info.Top, all: info.Shards > 1,
+		gaps: gaps{off: info.Gapless},
+	}
+}
+
+// next builds the next read, or says how long to wait before asking again.
+func (s *scan) next(now time.Time, room int, cfg *Config, bytes int) (outbox.ReadRequest, time.Duration) {
+	if s.sweepDue(now) {
+		return s.sweepRequest(now), 0
+	}
+	if wait := s.wait(now); wait > 0 {
+		return outbox.ReadRequest{}, wait
+	}
+	if room < min(cfg.Batch, cfg.Window, 64) {
+		return outbox.ReadRequest{}, never // until something is settled
+	}
+	s.kicked = false
+	limit := min(room, cfg.Batch)
+	req := outbox.ReadRequest{After: s.pos, Limit: limit, MaxBytes: cfg.MaxBytes - bytes, All: s.all || s.pos < s.top}
+	req.IDs = s.gaps.ids()
+	if s.eager || !now.Before(s.dueNext) || (!s.dueAt.IsZero() && !now.Before(s.dueAt)) {
+		req.Due, req.DueAfter = dueLimit, s.dueCursor
+	}
+	s.asked = nil
+	if s.rewind != nil {
+		s.asked = &rewind{after: s.rewind.after, keys: maps.Clone(s.rewind.keys), topics: maps.Clone(s.rewind.topics)}
+		req.Rewind = &outbox.Rewind{
+			After: s.rewind.after, To: s.pos, Limit: limit,
+			Keys: slices.Collect(maps.Keys(s.rewind.keys)), Topics: slices.Collect(maps.Keys(s.rewind.topics)),
+		}
+	}
+	s.begin()
+	return req, 0
+}
+
+func (s *scan) begin() {
+	s.gen++
+	s.reading = true
+}
+
+// wait is how long nothing needs to be read.
+func (s *scan) wait(now time.Time) time.Duration {
+	if s.kicked || s.rewind != nil {
+		return 0
+	}
+	wait := s.pollAt.Sub(now)
+	if !s.dueAt.IsZero() {
+		wait = min(wait, s.dueAt.Sub(now))
+	}
+	return max(min(wait, s.sweepAt.Sub(now)), 0)
+}
+
+// arrived moves the positions past a page.
+func (s *scan) arrived(req outbox.ReadRequest, page outbox.Page, now time.Time, cfg *Config) {
+	if req.Limit > 0 {
+		s.gaps.observe(s.pos, page, now)
+		s.pos = max(s.pos, page.Last)
+	}
+	s.gaps.expire(page, now)
+	if req.Due > 0 {
+		s.dueNext = now.Add(dueEvery)
+		s.dueAt = time.Time{}
+		if s.dueCursor = page.DueEnd; page.Due < req.Due {
+			s.dueCursor = outbox.DueCursor{}
+		} else {
+			s.dueNext = now // there is more: go on from the cursor
+		}
+	}
+	if req.Sweep != nil {
+		if s.sweepPos = req.Sweep.To; s.sweepPos >= s.pos {
+			s.sweepPos = 0
+		}
+		return
+	}
+	idle := now.Sub(s.foundAt)
+	if len(page.Fresh)+len(page.Seen) >= req.Limit {
+		idle = 0
+		s.pollAt = now
+		return
+	}
+	// The longer nothing came, the longer the wait: a message waits for a small
+	// share of the silence before it, and an idle table costs almost nothing.
+	s.pollAt = now.Add(min(max(idle/4, minPoll), cfg.Poll))
+}
+
+// found notes what a read brought.
+func (s *scan) found(n int, req outbox.ReadRequest, page outbox.Page, now time.Time) {
+	if n > 0 {
+		s.foundAt = now
+		s.pollAt = minTime(s.pollAt, now.Add(minPoll))
+	}
+	if req.Sweep == nil {
+		s.quiet = n == 0 && s.rewind == nil && len(page.Fresh)+len(page.Seen) < req.Limit && page.Due < req.Due
+	}
+}
+
+// dueIn notes that a message becomes due after d.
+func (s *scan) dueIn(d time.Duration, now time.Time) {
+	at := now.Add(max(d, 0))
+	if s.dueAt.IsZero() || at.Before(s.dueAt) {
+		s.dueAt = at
+	}
+}
+
+func (s *scan) dueAfter(o outbox.Outcome, now time.Time) {
+	if o.Kind == outbox.Retry || o.Kind == outbox.Deferred {
+		s.dueIn(o.Delay, now)
+	}
+}
+
+// rewindKey sends the scan back for the messages of a key above seq.
+func (s *scan) rewindKey(key string, seq int64) {
+	s.openRewind(seq)
+	s.rewind.keys[key] = struct{}{}
+}
+
+func (s *scan) rewindTopics(c *circuit) {
+	s.openRewind(c.parked - 1)
+	for topic := range c.topics {
+		s.rewind.topics[topic] = c
+	}
+}
+
+func (s *scan) openRewind(after int64) {
+	if s.rewind == nil {
+		s.rewind = &rewind{after: after, keys: map[string]struct{}{}, topics: map[string]*circuit{}}
+	}
+	s.rewind.after = min(s.rewind.after, after)
+}
+
+func (s *scan) rewinding(key, topic string) bool {
+	return s.rewind.covers(key, topic)
+}
+
+func (r *rewind) covers(key, topic string) bool {
+	if r == nil {
+		return false
+	}
+	if _, ok := r.topics[topic]; ok {
+		return true
+	}
+	_, ok := r.keys[key]
+	return ok && key != ""
+}
+
+// beyondRewind reports whether a message must wait for the rewind to reach it:
+// earlier messages of its key may not have been read yet.
+func (s *scan) beyondRewind(rec *outbox.Record, req outbox.ReadRequest, page outbox.Page) bool {
+	if !s.rewinding(rec.Key, rec.Topic) || rec.Sequence <= s.rewind.after {
+		return false
+	}
+	if !s.asked.covers(rec.Key, rec.Topic) {
+		return true // the rewind began after this read did
+	}
+	return !rewound(req, page) && rec.Sequence > page.RewindEnd
+}
+
+// rewound reports whether the page's rewind part reached its end.
+func rewound(req outbox.ReadRequest, page outbox.Page) bool {
+	return page.Rewound < req.Rewind.Limit
+}
+
+// finishRewind moves or closes the rewind after its part has been taken in. What
+// was added to it meanwhile stays.
+func (s *scan) finishRewind(req outbox.ReadRequest, page outbox.Page) {
+	if req.Rewind == nil || s.rewind == nil {
+		return
+	}
+	if !rewound(req, page) {
+		if s.rewind.after == req.Rewind.After {
+			s.rewind.after = page.RewindEnd
+		}
+		return
+	}
+	if s.rewind.after < req.Rewind.After {
+		return // someone asked to go further back: read again from there
+	}
+	for _, key := range req.Rewind.Keys {
+		delete(s.rewind.keys, key)
+	}
+	for _, topic := range req.Rewind.Topics {
+		delete(s.rewind.topics, topic)
+	}
+	s.closeRewind()
+}
+
+// cancelRewind stops going back for a route: its probe has been found, and the
+// others wait for the answer.
+func (s *scan) cancelRewind(c *circuit) {
+	if s.rewind == nil {
+		return
+	}
+	maps.DeleteFunc(s.rewind.topics, func(_ string, of *circuit) bool { return of == c })
+	s.closeRewind()
+}
+
+func (s *scan) closeRewind() {
+	if len(s.rewind.keys)+len(s.rewind.topics) == 0 {
+		s.rewind = nil
+	}
+}
+
+func (s *scan) sweepDue(now time.Time) bool {
+	if s.sweepAt.IsZero() {
+		s.sweepAt = now.Add(sweepEvery)
+	}
+	return !now.Before(s.sweepAt)
+}
+
+func (s *scan) sweepRequest(now time.Time) outbox.ReadRequest {
+	s.sweepAt = now.Add(sweepEvery)
+	from := s.sweepPos
+	s.begin()
+	return outbox.ReadRequest{Sweep: &outbox.Range{From: from, To: min(from+sweepSlice, max(s.pos, from))}}
+}
+
+// low is the lowest position that reading must not forget.
+func (s *scan) low() int64 {
+	low := min(s.pos, s.gaps.low(s.pos))
+	if s.rewind != nil {
+		low = min(low, s.rewind.after)
+	}
+	return low
+}
+
+func minTime(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
