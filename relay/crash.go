@@ -175,14 +175,13 @@ func (l *ledger) suspectAfter(key string, seq int64) int64 {
 }
 
 // nextSuspect returns the first suspect batch whose first message is not held by an
-// earlier one of its key, and marks it to be started.
+// earlier one of its key.
 func (l *ledger) nextSuspect(now time.Time) *batch {
 	for i, b := range l.suspects {
 		if first := b.items[0]; b.unsaved || l.held(first) || !first.circuit.admits(now) {
 			continue
 		}
 		l.suspects = slices.Delete(l.suspects, i, i+1)
-		l.starts = append(l.starts, b)
 		return b
 	}
 	return nil
@@ -226,10 +225,7 @@ func (s *shift) isolate(ctx, dispatching context.Context) {
 		switch {
 		case b != nil:
 			s.hooks.Isolated(s.table, len(b.items), b.crashes)
-			if !s.awaitStart(ctx, b) {
-				return
-			}
-			s.dispatchSuspects(dispatching, b)
+			s.dispatchSuspects(ctx, dispatching, b)
 		case none:
 			return
 		default: // all are held: wait for what holds them
@@ -240,8 +236,40 @@ func (s *shift) isolate(ctx, dispatching context.Context) {
 	}
 }
 
+// dispatchSuspects dispatches the messages of a batch one after the other, and
+// those that killed twice alone in the process. It is alone before it says that the
+// batch is in flight: otherwise whatever else ends the process would be blamed on it.
+func (s *shift) dispatchSuspects(ctx, dispatching context.Context, b *batch) {
+	if b.solo {
+		s.gate.enterAlone()
+		defer s.gate.leaveAlone()
+	} else {
+		s.gate.enter()
+		defer s.gate.leave()
+	}
+	if !s.awaitStart(ctx, b) {
+		return
+	}
+	if b.solo {
+		beat := time.AfterFunc(soloBeat, func() { s.beat(b.no) })
+		defer beat.Stop()
+	}
+	for _, it := range b.items {
+		s.mu.Lock()
+		ok := s.ledger.takeSuspect(it)
+		s.mu.Unlock()
+		if ok {
+			s.dispatchOne(dispatching, it, min(s.cfg.DispatchTimeout, soloTimeout))
+		}
+	}
+	s.kickWriter()
+}
+
 // awaitStart waits until it is durable that the batch is in flight.
 func (s *shift) awaitStart(ctx context.Context, b *batch) bool {
+	s.mu.Lock()
+	s.ledger.starts = append(s.ledger.starts, b)
+	s.mu.Unlock()
 	s.kickWriter()
 	select {
 	case <-b.startedCh:
@@ -249,29 +277,6 @@ func (s *shift) awaitStart(ctx context.Context, b *batch) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// dispatchSuspects dispatches the messages of a batch one after the other, and
-// those that killed twice alone in the process.
-func (s *shift) dispatchSuspects(ctx context.Context, b *batch) {
-	if b.solo {
-		s.gate.enterAlone()
-		defer s.gate.leaveAlone()
-		beat := time.AfterFunc(soloBeat, func() { s.beat(b.no) })
-		defer beat.Stop()
-	} else {
-		s.gate.enter()
-		defer s.gate.leave()
-	}
-	for _, it := range b.items {
-		s.mu.Lock()
-		ok := s.ledger.takeSuspect(it)
-		s.mu.Unlock()
-		if ok {
-			s.dispatchOne(ctx, it, min(s.cfg.DispatchTimeout, soloTimeout))
-		}
-	}
-	s.kickWriter()
 }
 
 func (s *shift) beat(no int64) {
