@@ -81,8 +81,6 @@ func (e entry) compare(place, sequence int64) int {
 
 func (x *index) live(e entry) bool { return e.row.in[x.id] == e.place }
 
-func (x *index) len() int { return len(x.entries) - x.stale }
-
 func (x *index) file(r *row) {
 	place := x.place(r)
 	if r.deleted {

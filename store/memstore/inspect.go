@@ -8,8 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-outbox/outbox"
 	"github.com/google/uuid"
+
+	"github.com/go-outbox/outbox"
 )
 
 // Stats counts what is in the store, up to outbox.CountCap.

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-outbox/outbox"
 	"github.com/google/uuid"
+
+	"github.com/go-outbox/outbox"
 )
 
 // A leaseRow is the right to relay one shard, and the batches recorded under it.

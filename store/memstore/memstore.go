@@ -17,8 +17,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-outbox/outbox"
 	"github.com/google/uuid"
+
+	"github.com/go-outbox/outbox"
 )
 
 var (

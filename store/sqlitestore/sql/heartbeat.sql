@@ -1,0 +1,4 @@
+-- heartbeat: notes that a relay process is alive.
+INSERT INTO {{relay}} (instance, version, seen_at)
+VALUES (?1, ?2, ?3)
+ON CONFLICT (instance) DO UPDATE SET version = excluded.version, seen_at = excluded.seen_at

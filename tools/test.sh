@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# What `make test` does: format, vet, static analysis, then every test with the
+# race detector and real servers. Logs of a failing run stay in .testlog.
+#
+#   TEST_FLAGS  flags of go test (default: -race -timeout 10m -p 2)
+#   TEST_SCOPE  packages (default: ./...)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+read -ra flags <<<"${TEST_FLAGS:--race -timeout 10m -p 2}"
+read -ra scope <<<"${TEST_SCOPE:-./...}"
+logs=$PWD/.testlog
+rm -rf "$logs"
+mkdir -p "$logs"
+
+# step NAME COMMAND...: runs a command, shows and keeps its output.
+step() {
+	local name=$1
+	shift
+	echo "== $name"
+	if "$@" 2>&1 | tee "$logs/$name.log"; then
+		return
+	fi
+	echo
+	echo "FAILED: $name. The log is .testlog/$name.log; to run it again:"
+	again "$logs/$name.log" "$@"
+	exit 1
+}
+
+# again LOG COMMAND...: the shortest command that repeats the failure: one line
+# for each failed package of go test, the whole command for everything else.
+again() {
+	local log=$1
+	shift
+	local failed
+	failed=$(awk -v flags="${flags[*]}" '
+		/^--- FAIL: / { tests = tests (tests ? "|" : "") $3 }
+		$1 == "FAIL" && NF > 1 {
+			run = tests ? " -run \047^(" tests ")$\047" : ""
+			printf "  go test -count=1 %s%s %s\n", flags, run, $2
+			tests = ""
+		}' "$log")
+	echo "${failed:-  $*}"
+}
+
+format() {
+	local unformatted
+	unformatted=$(gofmt -l .)
+	[ -z "$unformatted" ] || { echo "run gofmt -w on:"; echo "$unformatted"; return 1; }
+}
+
+with_servers() {
+	OUTBOX_TEST_LOGS=$logs "$logs/testenv" run -- "$@"
+}
+
+slowest() {
+	echo "slowest packages:"
+	awk '$1 == "ok" && $3 ~ /^[0-9.]+s$/ { printf "%9s  %s\n", $3, $2 }' "$logs/test.log" | sort -rn | head -10
+}
+
+step format format
+step vet go vet "${scope[@]}"
+step staticcheck go tool -modfile=tools/go.mod staticcheck "${scope[@]}"
+go build -o "$logs/testenv" ./internal/testenv/cmd/testenv
+step test with_servers go test "${flags[@]}" "${scope[@]}"
+
+echo
+slowest
+grep '^testenv: WITHOUT' "$logs/test.log" || true
+echo "PASS: $(grep -c '^ok' "$logs/test.log") packages in ${SECONDS}s"
+rm -rf "$logs"
