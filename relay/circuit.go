@@ -40,9 +40,24 @@ func (l *ledger) circuit(topic string) *circuit {
 func (c *circuit) open() bool { return c.failures > 0 }
 
 // admits reports whether a message may be dispatched: always while closed, and one
-// probe at a time once the wait is over.
-func (c *circuit) admits(now time.Time) bool {
-	return !c.open() || (!c.probing && !now.Before(c.until))
+// probe at a time once the wait is over. A keyed probe must not overtake a parked
+// message, which may be of its key.
+func (c *circuit) admits(rec *outbox.Record, now time.Time) bool {
+	if !c.open() {
+		return true
+	}
+	if c.probing || now.Before(c.until) {
+		return false
+	}
+	return rec.Key == "" || c.parked == 0 || rec.Sequence <= c.parked
+}
+
+// probe takes a message as the probe. What was parked lies behind it.
+func (c *circuit) probe(seq int64) {
+	c.probing = true
+	if c.parked == 0 || c.parked > seq+1 {
+		c.parked = seq + 1
+	}
 }
 
 func (c *circuit) park(seq int64, topic string) {
@@ -83,9 +98,26 @@ func (l *ledger) tripCircuit(c *circuit, now time.Time, err error) time.Duration
 	was := c.open()
 	wait := c.trip(now, l.random())
 	if !was {
+		l.parkRoute(c)
 		l.turns = append(l.turns, turn{route: c.route, open: true, wait: wait, err: outbox.SanitizeError(err, nil, 0)})
 	}
 	return wait
+}
+
+// parkRoute parks everything of a route that was read and not dispatched, all at
+// once: if some of it stayed, it could overtake the rest when the circuit closes.
+func (l *ledger) parkRoute(c *circuit) {
+	for _, b := range l.live {
+		if b.crashes > 0 {
+			continue
+		}
+		for _, it := range b.items {
+			if it.circuit == c && it.state == waiting {
+				c.park(it.rec.Sequence, it.rec.Topic)
+				l.drop(it)
+			}
+		}
+	}
 }
 
 // closeCircuit lets the route's messages flow again.
@@ -112,6 +144,7 @@ func (l *ledger) probeAt(now time.Time) time.Time {
 		}
 		if !now.Before(c.until) {
 			l.scan.rewindTopics(c)
+			c.parked = 0 // the first of them to come back is the probe
 			continue
 		}
 		if at.IsZero() || c.until.Before(at) {

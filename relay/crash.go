@@ -15,6 +15,7 @@ const (
 	suspectGroup = 8               // messages dispatched together after one crash
 	soloTimeout  = 5 * time.Second // bounds a dispatch alone in the process
 	soloBeat     = time.Second     // after this long a solo dispatch is not what kills the process
+	suspectPoll  = 20 * time.Millisecond
 	recoverChunk = 1000
 )
 
@@ -162,23 +163,27 @@ func (b *batch) record() outbox.Batch {
 	return outbox.Batch{No: b.no, IDs: ids, Crashes: b.crashes, Queued: b.crashes > 0, Solo: b.solo}
 }
 
-// suspectAfter is the next suspect of a key above seq, or 0.
+// suspectAfter is the next suspect of a key above seq, or 0. It is looked for among
+// all suspect batches, also the one being dispatched.
 func (l *ledger) suspectAfter(key string, seq int64) int64 {
-	for _, b := range l.suspects {
+	next := int64(0)
+	for _, b := range l.live {
+		if b.crashes == 0 {
+			continue
+		}
 		for _, it := range b.items {
-			if it.rec.Key == key && it.rec.Sequence > seq && it.state == waiting {
-				return it.rec.Sequence
+			if it.rec.Key == key && it.rec.Sequence > seq && it.state == waiting && (next == 0 || it.rec.Sequence < next) {
+				next = it.rec.Sequence
 			}
 		}
 	}
-	return 0
+	return next
 }
 
-// nextSuspect returns the first suspect batch whose first message is not held by an
-// earlier one of its key.
+// nextSuspect returns the first suspect batch whose first message may go.
 func (l *ledger) nextSuspect(now time.Time) *batch {
 	for i, b := range l.suspects {
-		if first := b.items[0]; b.unsaved || l.held(first) || !first.circuit.admits(now) {
+		if b.unsaved || !l.suspectFree(b.items[0], now) {
 			continue
 		}
 		l.suspects = slices.Delete(l.suspects, i, i+1)
@@ -187,24 +192,49 @@ func (l *ledger) nextSuspect(now time.Time) *batch {
 	return nil
 }
 
+// suspectFree reports whether nothing of a suspect's key can be before it: the scan
+// has passed it, goes back for nothing, and whatever it found has been delivered.
+func (l *ledger) suspectFree(it *item, now time.Time) bool {
+	if !it.circuit.admits(it.rec, now) {
+		return false
+	}
+	key, seq := it.rec.Key, it.rec.Sequence
+	return key == "" ||
+		(l.scan.pos >= seq && !l.held(it) && !l.scan.rewinding(key, it.rec.Topic) && !l.underway(key, seq))
+}
+
+// underway reports whether a lower message of a key is in our hands.
+func (l *ledger) underway(key string, seq int64) bool {
+	for _, b := range l.live {
+		for _, it := range b.items {
+			if it.rec.Sequence >= seq {
+				break
+			}
+			if it.rec.Key == key && (it.state == waiting || it.state == running) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // held reports whether an earlier message of the same key is in the way.
 func (l *ledger) held(it *item) bool {
 	h := l.holds[it.rec.Key]
 	return it.rec.Key != "" && h != nil && h.head < it.rec.Sequence
 }
 
-// takeSuspect readies a suspect for dispatch. One that finds its key held goes back
-// to the suspects in a batch of its own, so that it stays suspect.
-func (l *ledger) takeSuspect(it *item) bool {
+// takeSuspect readies a suspect for dispatch. One that may not go yet returns to the
+// suspects in a batch of its own, so that it stays suspect.
+func (l *ledger) takeSuspect(it *item, now time.Time) bool {
 	if it.state != waiting {
 		return false
 	}
-	if !l.held(it) {
+	if l.suspectFree(it, now) {
 		it.state = running
 		l.running++
 		return true
 	}
-	l.holds[it.rec.Key].park(it.rec.Sequence)
 	old := it.batch
 	again := &item{rec: it.rec, circuit: it.circuit}
 	l.drop(it)
@@ -228,8 +258,8 @@ func (s *shift) isolate(ctx, dispatching context.Context) {
 			s.dispatchSuspects(ctx, dispatching, b)
 		case none:
 			return
-		default: // all are held: wait for what holds them
-			if !pause(ctx, s.cfg.Poll) {
+		default: // all wait for something: look again soon
+			if !pause(ctx, suspectPoll) {
 				return
 			}
 		}
@@ -256,7 +286,7 @@ func (s *shift) dispatchSuspects(ctx, dispatching context.Context, b *batch) {
 	}
 	for _, it := range b.items {
 		s.mu.Lock()
-		ok := s.ledger.takeSuspect(it)
+		ok := s.ledger.takeSuspect(it, time.Now())
 		s.mu.Unlock()
 		if ok {
 			s.dispatchOne(dispatching, it, min(s.cfg.DispatchTimeout, soloTimeout))

@@ -70,13 +70,12 @@ func (s *shift) await() *item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
-		now := time.Now()
 		if s.stopping {
 			return nil
 		}
-		if now.After(s.deadline) {
+		if time.Now().After(s.deadline) {
 			// The lease may be lost: nothing starts until it is renewed.
-		} else if it := s.ledger.take(now); it != nil {
+		} else if it := s.ledger.take(); it != nil {
 			if s.idle > 0 && s.ledger.ready.len() > 0 {
 				s.workers.Signal()
 			}
@@ -119,10 +118,9 @@ func (s *shift) awaitMany() []*item {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
 	items := append(make([]*item, 0, min(s.cfg.Batch, 1+s.ledger.ready.len())), it)
 	for len(items) < s.cfg.Batch {
-		if it = s.ledger.take(now); it == nil {
+		if it = s.ledger.take(); it == nil {
 			break
 		}
 		items = append(items, it)
@@ -196,7 +194,7 @@ func (s *shift) ended(ctx context.Context, items []*item, errs []error, took tim
 // cutShort lets a running message go.
 func (l *ledger) cutShort(it *item) {
 	l.running--
-	l.drop(it)
+	l.release(it)
 	l.laneIdle(it.lane)
 }
 

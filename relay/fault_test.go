@@ -86,3 +86,26 @@ func (l *faultyLease) Release(ctx context.Context, low int64) error {
 	}
 	return l.Lease.Release(ctx, low)
 }
+
+// The memory store is a fleet; so is a faulty one.
+
+func (f *faulty) Heartbeat(ctx context.Context, m outbox.Member) (outbox.FleetView, error) {
+	if err := f.check("heartbeat"); err != nil {
+		return outbox.FleetView{}, err
+	}
+	return f.Store.(outbox.Fleet).Heartbeat(ctx, m)
+}
+
+func (f *faulty) Leave(ctx context.Context, instance string) error {
+	if err := f.check("leave"); err != nil {
+		return err
+	}
+	return f.Store.(outbox.Fleet).Leave(ctx, instance)
+}
+
+func (f *faulty) Resize(ctx context.Context, shards int) error {
+	if err := f.check("resize"); err != nil {
+		return err
+	}
+	return f.Store.(outbox.Fleet).Resize(ctx, shards)
+}

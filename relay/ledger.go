@@ -46,6 +46,7 @@ type ledger struct {
 	bytes   int // their payload bytes
 	running int // dispatches in flight
 
+	released  int64 // the lowest message let go at the end; 0 is none
 	published int
 }
 
@@ -79,6 +80,8 @@ type batch struct {
 	items []*item // in sequence order
 	left  int     // items neither settled nor dropped
 	gen   uint64
+	// recorded: it is durable that the batch is in flight.
+	recorded bool
 	// The rest is of suspect batches; see crash.go. unsaved: not recorded yet.
 	// startedCh is closed when it is durable that the batch is in flight.
 	crashes   int
@@ -195,7 +198,7 @@ func (l *ledger) mayGo(rec *outbox.Record, req outbox.ReadRequest, page outbox.P
 		return true // settled as dead without a dispatch
 	}
 	c := l.circuit(rec.Topic)
-	if !c.admits(now) {
+	if !c.admits(rec, now) {
 		c.park(rec.Sequence, rec.Topic)
 		return false
 	}
@@ -241,9 +244,13 @@ func (l *ledger) admit(b *batch, rec *outbox.Record, now time.Time) {
 	b.left++
 	l.owned++
 	l.bytes += len(rec.Payload)
-	if it.circuit.open() {
-		it.circuit.probing, it.probe = true, true
-		l.scan.cancelRewind(it.circuit)
+	if c := it.circuit; c.open() {
+		it.probe = true
+		c.probe(rec.Sequence)
+		l.scan.cancelRewind(c)
+	}
+	if rec.Key != "" {
+		l.enterLane(it)
 	}
 	if reason := l.stillborn(rec); reason != "" {
 		it.err = errStillborn(rec, reason, l.cfg.MaxPayload)
@@ -251,31 +258,26 @@ func (l *ledger) admit(b *batch, rec *outbox.Record, now time.Time) {
 	}
 }
 
-// recorded runs when a batch is durable: its messages may be dispatched.
-func (l *ledger) recorded(b *batch) {
+// record runs when a batch is durable: its messages may be dispatched.
+func (l *ledger) record(b *batch) {
 	if b.unsaved {
 		b.unsaved = false // a suspect: it waits for its turn
 		return
 	}
+	b.recorded = true
 	for _, it := range b.items {
-		if it.state != waiting {
-			continue
-		}
-		if it.rec.Key == "" {
+		switch {
+		case it.state != waiting:
+		case it.rec.Key == "":
 			l.ready.push(entry{item: it})
-			continue
+		default:
+			l.wakeLane(l.lanes[it.rec.Key])
 		}
-		if h := l.holds[it.rec.Key]; h != nil && it.rec.Sequence > h.head {
-			h.park(it.rec.Sequence)
-			l.drop(it)
-			continue
-		}
-		l.enterLane(it)
 	}
 }
 
 // take returns the next message to dispatch, or nil.
-func (l *ledger) take(now time.Time) *item {
+func (l *ledger) take() *item {
 	for {
 		e, ok := l.ready.pop()
 		if !ok {
@@ -283,21 +285,13 @@ func (l *ledger) take(now time.Time) *item {
 		}
 		it := e.item
 		if e.lane != nil {
-			it = e.lane.next()
-			if it == nil {
-				l.leaveLane(e.lane)
+			if it = e.lane.next(); it == nil {
+				l.laneIdle(e.lane)
 				continue
 			}
 		}
 		if it.state != waiting {
-			l.laneIdle(e.lane)
-			continue
-		}
-		if c := it.circuit; !it.probe && c.open() {
-			c.park(it.rec.Sequence, it.rec.Topic)
-			l.drop(it)
-			l.laneIdle(e.lane)
-			continue
+			continue // dropped while it was queued
 		}
 		it.state, it.lane = running, e.lane
 		l.running++
@@ -314,6 +308,14 @@ func (l *ledger) drop(it *item) {
 	it.state = dropped
 	l.leave(it)
 	l.forget(it)
+}
+
+// release lets a message go because the shift ends; the next owner reads from there.
+func (l *ledger) release(it *item) {
+	if l.released == 0 || it.rec.Sequence < l.released {
+		l.released = it.rec.Sequence
+	}
+	l.drop(it)
 }
 
 // leave takes a message out of its batch; the last one ends it.
@@ -404,6 +406,9 @@ func (l *ledger) low() int64 {
 		if c.parked > 0 {
 			low = min(low, c.parked-1)
 		}
+	}
+	if l.released > 0 {
+		low = min(low, l.released-1)
 	}
 	return max(low, 0)
 }

@@ -31,17 +31,14 @@ func (l *ledger) holdKey(key string, seq int64) {
 	case seq > h.head:
 		h.park(seq)
 	}
-	ln := l.lanes[key]
-	if ln == nil {
-		return
-	}
-	for _, it := range ln.items {
-		if it.rec.Sequence > h.head {
-			h.park(it.rec.Sequence)
-			l.drop(it)
+	if ln := l.lanes[key]; ln != nil {
+		for _, it := range ln.items {
+			if it.state == waiting && it.rec.Sequence > h.head {
+				h.park(it.rec.Sequence)
+				l.drop(it)
+			}
 		}
 	}
-	ln.items = slices.DeleteFunc(ln.items, func(it *item) bool { return it.state == dropped })
 }
 
 // releaseKey lifts the hold of a key when its head seq is done, and sends the scan
@@ -53,16 +50,20 @@ func (l *ledger) releaseKey(key string, seq int64) {
 	}
 	delete(l.holds, key)
 	if next := l.suspectAfter(key, seq); next > 0 {
-		l.holds[key] = &hold{head: next, parked: h.parked}
-		return
+		l.holds[key] = &hold{head: next}
+		if h.parked > next {
+			l.holds[key].parked = h.parked
+			return
+		}
 	}
 	if h.parked > 0 {
 		l.scan.rewindKey(key, h.head)
 	}
 }
 
-// A lane is the queue of a key: at most one of its messages is in the ready queue or
-// running, and it is always the lowest.
+// A lane is the queue of a key: everything of it that was read and neither settled
+// nor dropped. At most one of its messages is in the ready queue or running, and it
+// is always the lowest.
 type lane struct {
 	key   string
 	items []*item // in sequence order
@@ -81,14 +82,13 @@ func (l *ledger) enterLane(it *item) {
 		i-- // a late commit goes before what is queued already
 	}
 	ln.items = slices.Insert(ln.items, i, it)
-	if !ln.active {
-		ln.active = true
-		l.ready.push(entry{lane: ln})
-	}
 }
 
+// next takes the lowest message of the lane, if it may be dispatched. Nothing
+// overtakes a message that is not recorded yet.
 func (ln *lane) next() *item {
-	if len(ln.items) == 0 {
+	ln.tidy()
+	if len(ln.items) == 0 || !ln.items[0].batch.recorded {
 		return nil
 	}
 	it := ln.items[0]
@@ -97,19 +97,40 @@ func (ln *lane) next() *item {
 	return it
 }
 
-// laneIdle runs when the lane's message is done: the next one gets ready.
+// tidy forgets what was dropped at the head of the lane.
+func (ln *lane) tidy() {
+	for len(ln.items) > 0 && ln.items[0].state != waiting {
+		ln.items[0] = nil
+		ln.items = ln.items[1:]
+	}
+}
+
+// laneIdle runs when the lane's message is done: the next one gets ready, now or
+// when it is recorded.
 func (l *ledger) laneIdle(ln *lane) {
+	if ln == nil {
+		return
+	}
+	ln.active = false
+	l.wakeLane(ln)
+}
+
+// wakeLane puts a lane into the ready queue if its lowest message may be dispatched.
+func (l *ledger) wakeLane(ln *lane) {
+	if ln == nil || ln.active {
+		return
+	}
+	ln.tidy()
 	switch {
-	case ln == nil:
 	case len(ln.items) == 0:
 		l.leaveLane(ln)
-	default:
+	case ln.items[0].batch.recorded:
+		ln.active = true
 		l.ready.push(entry{lane: ln})
 	}
 }
 
 func (l *ledger) leaveLane(ln *lane) {
-	ln.active = false
 	if l.lanes[ln.key] == ln {
 		delete(l.lanes, ln.key)
 	}

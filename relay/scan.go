@@ -57,6 +57,9 @@ type rewind struct {
 	after  int64
 	keys   map[string]struct{}
 	topics map[string]*circuit
+	// stale, of an outstanding read: something was added to the rewind since, so
+	// the read's end is not the rewind's.
+	stale bool
 }
 
 func newScan(info outbox.LeaseInfo) scan {
@@ -68,6 +71,7 @@ func newScan(info outbox.LeaseInfo) scan {
 
 // next builds the next read, or says how long to wait before asking again.
 func (s *scan) next(now time.Time, room int, cfg *Config, bytes int) (outbox.ReadRequest, time.Duration) {
+	s.asked = nil
 	if s.sweepDue(now) {
 		return s.sweepRequest(now), 0
 	}
@@ -84,7 +88,6 @@ func (s *scan) next(now time.Time, room int, cfg *Config, bytes int) (outbox.Rea
 	if s.eager || !now.Before(s.dueNext) || (!s.dueAt.IsZero() && !now.Before(s.dueAt)) {
 		req.Due, req.DueAfter = dueLimit, s.dueCursor
 	}
-	s.asked = nil
 	if s.rewind != nil {
 		s.asked = &rewind{after: s.rewind.after, keys: maps.Clone(s.rewind.keys), topics: maps.Clone(s.rewind.topics)}
 		req.Rewind = &outbox.Rewind{
@@ -119,7 +122,9 @@ func (s *scan) arrived(req outbox.ReadRequest, page outbox.Page, now time.Time, 
 		s.gaps.observe(s.pos, page, now)
 		s.pos = max(s.pos, page.Last)
 	}
-	s.gaps.expire(page, now)
+	if len(req.IDs) > 0 { // a gap is only given up by a read that has just looked into it
+		s.gaps.expire(page, now)
+	}
 	if req.Due > 0 {
 		s.dueNext = now.Add(dueEvery)
 		s.dueAt = time.Time{}
@@ -175,12 +180,18 @@ func (s *scan) dueAfter(o outbox.Outcome, now time.Time) {
 func (s *scan) rewindKey(key string, seq int64) {
 	s.openRewind(seq)
 	s.rewind.keys[key] = struct{}{}
+	if s.asked != nil {
+		delete(s.asked.keys, key)
+	}
 }
 
 func (s *scan) rewindTopics(c *circuit) {
 	s.openRewind(c.parked - 1)
 	for topic := range c.topics {
 		s.rewind.topics[topic] = c
+		if s.asked != nil {
+			delete(s.asked.topics, topic)
+		}
 	}
 }
 
@@ -189,31 +200,38 @@ func (s *scan) openRewind(after int64) {
 		s.rewind = &rewind{after: after, keys: map[string]struct{}{}, topics: map[string]*circuit{}}
 	}
 	s.rewind.after = min(s.rewind.after, after)
+	if s.asked != nil {
+		s.asked.stale = true
+	}
 }
 
 func (s *scan) rewinding(key, topic string) bool {
-	return s.rewind.covers(key, topic)
+	byKey, byTopic := s.rewind.has(key, topic)
+	return byKey || byTopic
 }
 
-func (r *rewind) covers(key, topic string) bool {
+func (r *rewind) has(key, topic string) (byKey, byTopic bool) {
 	if r == nil {
-		return false
+		return false, false
 	}
-	if _, ok := r.topics[topic]; ok {
-		return true
-	}
-	_, ok := r.keys[key]
-	return ok && key != ""
+	_, byKey = r.keys[key]
+	_, byTopic = r.topics[topic]
+	return byKey && key != "", byTopic
 }
 
 // beyondRewind reports whether a message must wait for the rewind to reach it:
 // earlier messages of its key may not have been read yet.
 func (s *scan) beyondRewind(rec *outbox.Record, req outbox.ReadRequest, page outbox.Page) bool {
-	if !s.rewinding(rec.Key, rec.Topic) || rec.Sequence <= s.rewind.after {
+	if s.rewind == nil || rec.Sequence <= s.rewind.after {
 		return false
 	}
-	if !s.asked.covers(rec.Key, rec.Topic) {
-		return true // the rewind began after this read did
+	byKey, byTopic := s.rewind.has(rec.Key, rec.Topic)
+	if !byKey && !byTopic {
+		return false
+	}
+	askedKey, askedTopic := s.asked.has(rec.Key, rec.Topic)
+	if byKey && !askedKey || byTopic && !askedTopic {
+		return true // that part of the rewind began after this read did
 	}
 	return !rewound(req, page) && rec.Sequence > page.RewindEnd
 }
@@ -224,24 +242,21 @@ func rewound(req outbox.ReadRequest, page outbox.Page) bool {
 }
 
 // finishRewind moves or closes the rewind after its part has been taken in. What
-// was added to it meanwhile stays.
+// was added to it meanwhile stays, and is read from its own beginning.
 func (s *scan) finishRewind(req outbox.ReadRequest, page outbox.Page) {
 	if req.Rewind == nil || s.rewind == nil {
 		return
 	}
 	if !rewound(req, page) {
-		if s.rewind.after == req.Rewind.After {
+		if !s.asked.stale {
 			s.rewind.after = page.RewindEnd
 		}
 		return
 	}
-	if s.rewind.after < req.Rewind.After {
-		return // someone asked to go further back: read again from there
-	}
-	for _, key := range req.Rewind.Keys {
+	for key := range s.asked.keys {
 		delete(s.rewind.keys, key)
 	}
-	for _, topic := range req.Rewind.Topics {
+	for topic := range s.asked.topics {
 		delete(s.rewind.topics, topic)
 	}
 	s.closeRewind()

@@ -171,7 +171,7 @@ func (s *shift) letGo() {
 		}
 		for _, it := range b.items {
 			if it.state == waiting {
-				l.drop(it)
+				l.release(it)
 			}
 		}
 	}

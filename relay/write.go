@@ -135,7 +135,7 @@ func (s *shift) stepped(ctx context.Context, t taken) {
 	l.retire(t.done)
 	for _, b := range t.recorded {
 		if !s.stopping {
-			l.recorded(b)
+			l.record(b)
 		}
 	}
 	for _, b := range t.starts {
