@@ -90,6 +90,10 @@ var (
 	ErrRestored = newError("OUTBOX_RESTORE_DETECTED", "restore detected")
 )
 
+// ErrNoRoute is what a dispatcher returns for a topic that none of its destinations
+// takes: the message is dead(no_route) at once, never dropped in silence.
+var ErrNoRoute = newError("OUTBOX_NO_ROUTE", "no destination takes this topic")
+
 // Errors of Inspector and Operator.
 var (
 	ErrNotFound = newError("OUTBOX_NOT_FOUND", "no such event")

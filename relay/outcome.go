@@ -22,6 +22,9 @@ func (l *ledger) judge(it *item, err error, took time.Duration, now time.Time) o
 		o.Delay = l.tripCircuit(it.circuit, now, err)
 		return o
 	}
+	if errors.Is(err, outbox.ErrNoRoute) {
+		return l.deadOutcome(it, outbox.DeadNoRoute, err, took)
+	}
 	l.closeCircuit(it.circuit) // it answered, whatever it said
 	switch verdict {
 	case outbox.VerdictDelivered:
@@ -53,8 +56,9 @@ func (l *ledger) failed(it *item, err error, after, took time.Duration) outbox.O
 func (l *ledger) deadOutcome(it *item, reason string, err error, took time.Duration) outbox.Outcome {
 	o := l.outcome(it, outbox.Dead, err, took)
 	o.Reason = reason
-	if reason == outbox.DeadPermanent || reason == outbox.DeadAttempts {
-		o.Spent = 1
+	switch reason {
+	case outbox.DeadPermanent, outbox.DeadAttempts, outbox.DeadNoRoute:
+		o.Spent = 1 // it was dispatched
 	}
 	return o
 }

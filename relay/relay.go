@@ -15,7 +15,6 @@ package relay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -192,7 +191,7 @@ func (r *Relay) acquire(ctx context.Context) (acquired, error) {
 	defer cancel()
 	lease, err := r.store.Acquire(ctx, outbox.LeaseRequest{Instance: r.cfg.Instance, TTL: r.cfg.Lease})
 	if err != nil {
-		return acquired{}, fmt.Errorf("acquire: %w", err)
+		return acquired{}, err
 	}
 	return acquired{lease: lease, deadline: sent.Add(r.cfg.Lease)}, nil
 }

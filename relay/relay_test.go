@@ -455,6 +455,22 @@ func TestAnOutageSpendsNoAttempts(t *testing.T) {
 	})
 }
 
+func TestAMessageWithoutARouteIsDeadWithThatReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t, memstore.Config{})
+		sink := &recorder{answer: func(m outbox.DispatchedMessage) error {
+			return outbox.ErrNoRoute.With("topic", "nobody takes "+m.Meta.Topic)
+		}}
+		_, stop := start(t, store, sink, Config{})
+		defer stop()
+		id := enqueue(t, store, "", 1)
+		pass(time.Minute)
+		if rec := get(t, store, id); rec.DeadReason != outbox.DeadNoRoute || sink.count() != 1 {
+			t.Fatalf("the message is %s (%s) after %d dispatches", rec.Status(time.Now()), rec.DeadReason, sink.count())
+		}
+	})
+}
+
 func TestWakeDeliversAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, sink := newStore(t, memstore.Config{}), &recorder{}

@@ -30,7 +30,7 @@ var rules = []rule{
 
 	{from: "relay", ours: []string{root}, third: []string{uuid}},
 
-	{from: "store/storetest", ours: []string{root}},
+	{from: "store/storetest", ours: []string{root}, third: []string{uuid}},
 	{from: "store/memstore", ours: []string{root}, third: []string{uuid}},
 	// The driver is the application's choice: sqlitestore takes a *sql.DB.
 	{from: "store/sqlitestore", ours: storeImports, third: []string{uuid}},
@@ -68,10 +68,8 @@ var rules = []rule{
 
 	{from: "internal/sqlfile"},
 	{from: "internal/migrate", ours: []string{"internal/sqlfile"}},
-	{
-		from: "internal/config", ours: []string{root, "compat", "relay"},
-		third: []string{uuid, "github.com/caarlos0/env/v11", "go.yaml.in/yaml/v3"},
-	},
+	{from: "config", ours: []string{root, "compat", "relay"}, third: []string{"go.yaml.in/yaml/v3"}},
+	{from: "internal/doctest"},
 
 	{from: "internal/archtest"},
 	{from: "internal/check", ours: []string{root}},
