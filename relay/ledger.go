@@ -148,7 +148,9 @@ func (l *ledger) accept(req outbox.ReadRequest, page outbox.Page, now time.Time)
 	l.scan.arrived(req, page, now, l.cfg)
 
 	var b *batch
-	for _, rec := range merge(page.Fresh, page.Others) {
+	var block []item // one allocation for the page instead of one per message
+	records := merge(page.Fresh, page.Others)
+	for i, rec := range records {
 		l.scan.gaps.remove(rec.Sequence)
 		if l.owns(rec.Sequence, gen) || !l.mayGo(rec, req, page, now) {
 			continue
@@ -156,7 +158,11 @@ func (l *ledger) accept(req outbox.ReadRequest, page outbox.Page, now time.Time)
 		if b == nil {
 			b = l.newBatch()
 		}
-		l.admit(b, rec, now)
+		if len(block) == 0 {
+			block = make([]item, len(records)-i)
+		}
+		l.admit(b, &block[0], rec, now)
+		block = block[1:]
 		admitted++
 		if len(b.items) == l.cfg.Batch {
 			b = l.closeBatch(b)
@@ -238,8 +244,8 @@ func (l *ledger) closeBatch(b *batch) *batch {
 	return nil
 }
 
-func (l *ledger) admit(b *batch, rec *outbox.Record, now time.Time) {
-	it := &item{rec: rec, batch: b, circuit: l.circuit(rec.Topic)}
+func (l *ledger) admit(b *batch, it *item, rec *outbox.Record, now time.Time) {
+	it.rec, it.batch, it.circuit = rec, b, l.circuit(rec.Topic)
 	b.items = append(b.items, it)
 	b.left++
 	l.owned++

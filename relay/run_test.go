@@ -351,8 +351,11 @@ func TestParkedMessagesNeitherBlockNorFillMemory(t *testing.T) {
 			t.Errorf("the heap grew by %d bytes with %d messages parked", grown, 2*parked)
 		}
 		r.mu.Lock()
-		owned := r.shifts[0].ledger.owned
+		s := r.shifts[0]
 		r.mu.Unlock()
+		s.mu.Lock()
+		owned := s.ledger.owned
+		s.mu.Unlock()
 		if owned > r.cfg.Window {
 			t.Errorf("%d messages in memory, the window is %d", owned, r.cfg.Window)
 		}
