@@ -1,0 +1,135 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/go-outbox/outbox"
+	"github.com/go-outbox/outbox/internal/testenv"
+	"github.com/go-outbox/outbox/store/pgstore"
+)
+
+func TestEachRoleCanDoItsWorkAndNoMore(t *testing.T) {
+	env := testenv.Postgres(t)
+	admin := env.Pool(t)
+	owner := newStore(t, admin, pgstore.Config{Table: "grant_outbox"})
+	role := func(name string) string { return fmt.Sprintf("%s_%d", name, os.Getpid()) }
+	roles := pgstore.Roles{Producer: role("producer"), Relay: role("relay"), Cleaner: role("cleaner"), Viewer: role("viewer"), Operator: role("operator")}
+	for _, name := range []string{roles.Producer, roles.Relay, roles.Cleaner, roles.Viewer, roles.Operator} {
+		exec(t, admin, "CREATE ROLE "+name)
+	}
+	var grants strings.Builder
+	if err := owner.PrintGrants(&grants, roles); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.Exec(t.Context(), grants.String(), pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	as := func(name string) (*pgstore.Store, *pgxpool.Pool) {
+		cfg, err := pgxpool.ParseConfig(env.DSN())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.ConnConfig.RuntimeParams["role"] = name
+		pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			pool.Close()
+			for _, drop := range []string{"DROP OWNED BY ", "DROP ROLE "} {
+				if _, err := admin.Exec(context.Background(), drop+name); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		return openStore(t, pool, pgstore.Config{Table: "grant_outbox"}), pool
+	}
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	denied := func(pool *pgxpool.Pool, query string) {
+		t.Helper()
+		_, err := pool.Exec(t.Context(), query, pgx.QueryExecModeExec)
+		if e, is := errors.AsType[*pgconn.PgError](err); !is || e.Code != "42501" {
+			t.Errorf("%s: got %v, want permission denied", query, err)
+		}
+	}
+
+	producer, producers := as(roles.Producer)
+	msg := message("a")
+	msg.EventID = uuid.New()
+	id, err := producer.EnqueueAutocommit(t.Context(), msg)
+	ok(err)
+	again, err := producer.EnqueueAutocommit(t.Context(), msg)
+	ok(err)
+	if again != id {
+		t.Errorf("the duplicate has sequence %d, want %d", again, id)
+	}
+	ok(pgx.BeginFunc(t.Context(), producers, func(tx pgx.Tx) error {
+		_, err := producer.EnqueueMany(t.Context(), tx, []outbox.Message{msg, message("b")})
+		return err
+	}))
+	denied(producers, `UPDATE grant_outbox SET attempts = 0`)
+	denied(producers, `DELETE FROM grant_outbox`)
+	denied(producers, `SELECT last_error FROM grant_outbox`)
+
+	relay, relays := as(roles.Relay)
+	_, err = relay.Heartbeat(t.Context(), outbox.Member{Instance: "r", TTL: time.Minute})
+	ok(err)
+	lease := acquire(t, relay)
+	if n := count(t, admin, `SELECT count(system_id) FROM grant_outbox_lease`); n != 1 {
+		t.Error("the relay's role cannot tell a restored database")
+	}
+	_, err = lease.Recover(t.Context())
+	ok(err)
+	_, err = lease.Heads(t.Context(), 0, 10)
+	ok(err)
+	if n := len(read(t, lease)); n != 2 {
+		t.Errorf("the relay reads %d messages, want 2", n)
+	}
+	ok(lease.Step(t.Context(), outbox.Step{Record: []outbox.Batch{{No: 1, IDs: []int64{id}}}}))
+	ok(lease.Step(t.Context(), outbox.Step{Done: []int64{1}, Outcomes: []outbox.Outcome{{Sequence: id, Kind: outbox.Dead, Reason: "x", Spent: 1}}}))
+	_, err = lease.Renew(t.Context(), outbox.Renewal{})
+	ok(err)
+	ok(lease.Release(t.Context(), 0))
+	ok(relay.Resize(t.Context(), 2))
+	denied(relays, `INSERT INTO grant_outbox (topic, payload) VALUES ('x', '1')`)
+	denied(relays, `DELETE FROM outbox_audit`)
+
+	operator, operators := as(roles.Operator)
+	_, err = operator.Apply(t.Context(), outbox.Action{Verb: outbox.VerbReplay, EventID: msg.EventID, Actor: "me", Reason: "test"})
+	ok(err)
+	denied(operators, `UPDATE outbox_audit SET actor = 'you'`)
+	denied(operators, `UPDATE grant_outbox SET payload = '1'`)
+
+	viewer, viewers := as(roles.Viewer)
+	_, err = viewer.Stats(t.Context())
+	ok(err)
+	_, err = viewer.List(t.Context(), outbox.Filter{Status: outbox.StatusPending})
+	ok(err)
+	denied(viewers, `UPDATE grant_outbox SET attempts = 0`)
+
+	cleaner, cleaners := as(roles.Cleaner)
+	exec(t, admin, `UPDATE grant_outbox SET published_at = now() - interval '1 day' WHERE sequence = $1`, id)
+	exec(t, admin, `UPDATE grant_outbox SET dead_at = now() - interval '1 day' WHERE sequence <> $1`, id)
+	purged, err := cleaner.Purge(t.Context(), outbox.PurgeRequest{Published: time.Hour, Dead: time.Hour, Limit: 10})
+	ok(err)
+	if purged.Published != 1 || purged.Dead != 1 {
+		t.Errorf("purged %+v, want one of each", purged)
+	}
+	denied(cleaners, `UPDATE grant_outbox SET published_at = now()`)
+}

@@ -1,0 +1,13 @@
+DROP VIEW {{schema}}"{{prefix}}_status"
+-- statement
+DROP TABLE {{attempt}}
+-- statement
+DROP TABLE {{relay}}
+-- statement
+DROP TABLE {{batch}}
+-- statement
+DROP TABLE {{lease}}
+-- statement
+DROP TABLE {{table}}
+-- statement
+DELETE FROM {{route}} WHERE table_name = '{{prefix}}'

@@ -1,0 +1,15 @@
+DROP VIEW {{status_view}}
+-- statement
+DROP VIEW {{table}}
+-- statement
+DROP TABLE {{state}}
+-- statement
+DROP TABLE {{attempt}}
+-- statement
+DROP TABLE {{relay}}
+-- statement
+DROP TABLE {{batch}}
+-- statement
+DROP TABLE {{lease}}
+-- statement
+DELETE FROM {{route}} WHERE table_name = '{{prefix}}'

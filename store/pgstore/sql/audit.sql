@@ -1,0 +1,3 @@
+-- audit: who did what and why, in the transaction of the change.
+INSERT INTO {{audit}} (table_name, actor, verb, event_id, sequence, reason, status_before, status_after)
+VALUES ('{{prefix}}', $1, $2, $3, $4, $5, $6, $7)

@@ -1,0 +1,14 @@
+-- list_asc: a page of messages without their payloads, oldest first. At most $3 rows are
+-- looked at, whatever the filter; slice_asc says where that ended.
+-- Locks: none. Index: primary key, or {{prefix}}_dead (the CASE folds to its condition).
+SELECT {{listed}}
+FROM (
+  SELECT * FROM {{table}}
+  WHERE sequence > $1 AND sequence < $2 AND CASE WHEN $5::boolean THEN dead_at IS NOT NULL ELSE true END
+  ORDER BY sequence LIMIT $3
+) m
+WHERE CASE WHEN $6::text = '' THEN true ELSE {{status}} = $6::text END
+  AND CASE WHEN $7::text = '' THEN true ELSE topic ~ $7::text END
+  AND CASE WHEN $8::text = '' THEN true ELSE msg_key = $8::text END
+  AND CASE WHEN $9::text = '' THEN true ELSE {{tenant}} = $9::text END
+ORDER BY sequence LIMIT $4
