@@ -16,7 +16,8 @@ type migrator interface {
 	Migrate(ctx context.Context) ([]int, error)
 	MigrateDown(ctx context.Context, target int, force bool) ([]int, error)
 	MigrationStatus(ctx context.Context) ([]migrate.Status, error)
-	PrintMigrations(w io.Writer, format, direction string) error
+	PrintMigrations(w io.Writer, format string, from, to int) error
+	LatestMigration() int
 	CheckSchema(ctx context.Context) error
 }
 
@@ -26,13 +27,17 @@ func (a *app) migrateCommand() *cobra.Command {
 }
 
 func (a *app) migrateUpCommand() *cobra.Command {
-	return &cobra.Command{
+	var full bool
+	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Create the tables, or bring them to this program's version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.eachTable(cmd, true, func(s store) error {
 				versions, err := s.Migrate(cmd.Context())
+				if err == nil && full {
+					err = migrateFull(cmd.Context(), s)
+				}
 				if err != nil {
 					return err
 				}
@@ -40,6 +45,17 @@ func (a *app) migrateUpCommand() *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&full, "full", false, "also give a table of the verbatim layout the columns it lacks; stop its relays first")
+	return cmd
+}
+
+// migrateFull widens a table of the verbatim layout. Stores that know no other
+// layout than the full one have nothing to do.
+func migrateFull(ctx context.Context, s store) error {
+	if wide, ok := s.(interface{ MigrateFull(context.Context) error }); ok {
+		return wide.MigrateFull(ctx)
+	}
+	return nil
 }
 
 func (a *app) migrateDownCommand() *cobra.Command {
@@ -204,7 +220,11 @@ func (a *app) migratePrint(cmd *cobra.Command, format string, down bool) error {
 		if err != nil {
 			return err
 		}
-		if err := s.PrintMigrations(a.out, format, direction); err != nil {
+		from, to := 0, s.LatestMigration()
+		if direction == "down" {
+			from, to = to, from
+		}
+		if err := s.PrintMigrations(a.out, format, from, to); err != nil {
 			return err
 		}
 	}

@@ -141,7 +141,7 @@ func openPostgres(ctx context.Context, dsn string) (*database, error) {
 	return &database{
 		table: func(name string) (store, error) {
 			s, err := pgstore.New(pool, pgstore.Config{Table: name})
-			return pgTable{s}, err
+			return s, err
 		},
 		ping: func(ctx context.Context) error {
 			if err := pool.Ping(ctx); err != nil {
@@ -151,17 +151,6 @@ func openPostgres(ctx context.Context, dsn string) (*database, error) {
 		},
 		close: pool.Close,
 	}, nil
-}
-
-// A pgTable is a store of PostgreSQL with the printing that the commands expect.
-type pgTable struct{ *pgstore.Store }
-
-func (t pgTable) PrintMigrations(w io.Writer, format, direction string) error {
-	from, to := 0, t.LatestMigration()
-	if direction == "down" {
-		from, to = to, from
-	}
-	return t.Store.PrintMigrations(w, format, from, to)
 }
 
 // openTables opens the DSN, makes sure that the database answers, and returns the

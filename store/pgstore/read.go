@@ -86,7 +86,6 @@ func (l *lease) page(rows pgx.Rows, req outbox.ReadRequest) (outbox.Page, error)
 	page := outbox.Page{Last: req.After}
 	bytes := 0
 	full := false
-	payloadType := rows.FieldDescriptions()[colPayload].DataTypeOID
 	for rows.Next() {
 		values := rows.RawValues()
 		part := integer(values[colPart])
@@ -111,7 +110,7 @@ func (l *lease) page(rows pgx.Rows, req outbox.ReadRequest) (outbox.Page, error)
 			})
 			continue
 		}
-		r, err := l.seen.scan(values, payloadType)
+		r, err := l.seen.scan(values, rows.FieldDescriptions()[colPayload].DataTypeOID)
 		if err != nil {
 			return page, err
 		}

@@ -47,17 +47,14 @@ func (s *Store) MigrationStatus(ctx context.Context) ([]MigrationStatus, error) 
 	return migrate.ReadStatus(ctx, &schema{s}, s.migrations)
 }
 
-// PrintMigrations writes the migrations for people who apply them with another tool.
-// Formats are "sql" and "goose"; direction is "up" or "down".
-func (s *Store) PrintMigrations(w io.Writer, format, direction string) error {
-	switch direction {
-	case "up":
-		return migrate.Print(w, s.migrations, migrate.Format(format), 0, s.migrations.Latest())
-	case "down":
-		return migrate.Print(w, s.migrations, migrate.Format(format), s.migrations.Latest(), 0)
-	}
-	return fmt.Errorf("print migrations: direction %q is neither up nor down", direction)
+// PrintMigrations writes the statements that lead from one version to another in a
+// format for other tools: sql or goose.
+func (s *Store) PrintMigrations(w io.Writer, format string, from, to int) error {
+	return migrate.Print(w, s.migrations, migrate.Format(format), from, to)
 }
+
+// LatestMigration is the version of the schema that this program was built for.
+func (s *Store) LatestMigration() int { return s.migrations.Latest() }
 
 // CheckSchema returns ErrSchema, with the command to run, unless the table is an
 // outbox of exactly the version that this program was built for.

@@ -152,7 +152,7 @@ var inspectClaims = []claim{
 		s.ok(err)
 
 		equal(s, "sequence", rec.Sequence, id)
-		equal(s, "payload", string(rec.Payload), string(msg.Payload))
+		s.payload(rec, string(msg.Payload))
 	}},
 	{"finds_no_message_that_does_not_exist", func(s *suite) {
 		_, err := s.inspector().Get(s.Context(), uuid.New())

@@ -104,7 +104,7 @@ var purgeClaims = []claim{
 
 		equal(s, "deleted", result.Published, 1)
 		equalAll(s, "archived", sequences(archived), []int64{id})
-		equal(s, "payload", string(archived[0].Payload), `{"n":1}`)
+		s.payload(archived[0], `{"n":1}`)
 		s.that(!archived[0].PublishedAt.IsZero(), "the archive lacks published_at")
 	}},
 	{"keeps_a_message_that_could_not_be_archived", func(s *suite) {

@@ -2,8 +2,10 @@ package storetest
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -47,6 +49,20 @@ func (s *suite) is(err, want error) {
 	if !errors.Is(err, want) {
 		s.Fatalf("got error %v, want %v", err, want)
 	}
+}
+
+// payload checks the payload of a record: byte for byte, or by its meaning where the
+// column rewrites JSON.
+func (s *suite) payload(rec *outbox.Record, want string) {
+	s.Helper()
+	if !s.Features.Rewrites {
+		equal(s, "payload", string(rec.Payload), want)
+		return
+	}
+	var a, b any
+	s.ok(json.Unmarshal(rec.Payload, &a))
+	s.ok(json.Unmarshal([]byte(want), &b))
+	s.that(reflect.DeepEqual(a, b), "payload: got %s, want %s", rec.Payload, want)
 }
 
 func (s *suite) that(holds bool, format string, args ...any) {
