@@ -193,7 +193,10 @@ func (l *ledger) mayGo(rec *outbox.Record, req outbox.ReadRequest, page outbox.P
 	if l.scan.beyondRewind(rec, req, page) {
 		return false
 	}
-	if !rec.Due {
+	// A message that was never scheduled nor put back is due by nature. Its time is
+	// its transaction's, which may lie after the moment the database took as the
+	// read's own.
+	if !rec.Due && rec.AvailableAt.After(rec.CreatedAt) {
 		if rec.Key != "" {
 			l.holdKey(rec.Key, rec.Sequence)
 		}

@@ -187,7 +187,7 @@ func (s source) allowsOurs(r rule, ours string) bool {
 	if slices.Contains(r.ours, ours) {
 		return true
 	}
-	linkable := !slices.Contains(testOnly, ours) && !strings.HasPrefix(ours, "cmd/")
+	linkable := (!slices.Contains(testOnly, ours) || slices.Contains(testOnly, s.dir)) && !strings.HasPrefix(ours, "cmd/")
 	if s.isExample() {
 		return linkable && !strings.HasPrefix(ours, "internal/")
 	}

@@ -70,6 +70,7 @@ var rules = []rule{
 	{from: "internal/migrate", ours: []string{"internal/sqlfile"}},
 	{from: "config", ours: []string{root, "compat", "relay"}, third: []string{"go.yaml.in/yaml/v3"}},
 	{from: "internal/doctest"},
+	{from: "internal/e2e", ours: []string{anything}, third: []string{"*"}},
 
 	{from: "internal/archtest"},
 	{from: "internal/check", ours: []string{root}},
@@ -84,7 +85,7 @@ var storeImports = []string{root, "internal/sqlfile", "internal/migrate"}
 // them all, from anywhere.
 var testOnly = []string{
 	"outboxtest", "store/storetest", "sink/sinktest",
-	"internal/testenv", "internal/archtest", "internal/check", "internal/torture",
+	"internal/testenv", "internal/archtest", "internal/check", "internal/torture", "internal/e2e",
 }
 
 // testsMayUse are ordinary packages that every test file may import: the engine

@@ -1,0 +1,400 @@
+package torture
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// A Rule is a promise that a run may break.
+type Rule string
+
+// The rules.
+const (
+	// Loss: a committed event was neither accepted by the sink nor is it dead
+	// with a reason, or it counts as published and no sink ever accepted it.
+	Loss Rule = "loss"
+	// Phantom: something was delivered that was not committed.
+	Phantom Rule = "phantom"
+	// Atomicity: the business row and the events are not there together, or not
+	// as the producer was told.
+	Atomicity Rule = "atomicity"
+	// Integrity: a delivery differs from what was enqueued.
+	Integrity Rule = "integrity"
+	// Order: an event was delivered before an earlier one of its key had been
+	// accepted.
+	Order Rule = "order"
+	// Finality: a row changed in a way that no row may.
+	Finality Rule = "finality"
+	// Fencing: a row was changed by a process that did not hold the lease.
+	Fencing Rule = "fencing"
+	// Limbo: something is left over at the end.
+	Limbo Rule = "limbo"
+	// Noise: a relay logged more than a line per second while the database was
+	// down.
+	Noise Rule = "noise"
+)
+
+// A Violation is a broken rule and the facts that show it.
+type Violation struct {
+	Rule Rule
+	Text string
+}
+
+func (v Violation) String() string { return string(v.Rule) + ": " + v.Text }
+
+// Check returns every violation in a history.
+func Check(h *History) []Violation {
+	c := newChecker(h)
+	c.atomicity()
+	c.phantoms()
+	c.losses()
+	c.integrity()
+	c.order()
+	c.transitions()
+	c.limbo()
+	c.noise()
+	return c.found
+}
+
+// A fate is all that is known about one event.
+type fate struct {
+	Event
+	tx         *Transaction
+	row        *Row
+	deliveries []Delivery
+	first      int64 // delivery
+	accepted   int64 // the first accepted delivery, or 0
+}
+
+type checker struct {
+	*History
+	fates map[uuid.UUID]*fate
+	began int64 // the first transaction
+	found []Violation
+}
+
+// story tells what happened to an event, in milliseconds since the first transaction.
+func (c *checker) story(f *fate) string {
+	at := func(ns int64) float64 { return float64(ns-c.began) / 1e6 }
+	s := fmt.Sprintf("\n\t%s\n\t  enqueued %.3f, committed %.3f", f, at(f.tx.Begun), at(f.tx.Ended))
+	for _, d := range f.deliveries {
+		s += fmt.Sprintf(", %s delivered %.3f (attempt %d, accepted %t)", d.Relay, at(d.At), d.Attempt, d.Accepted)
+	}
+	return s
+}
+
+func newChecker(h *History) *checker {
+	c := &checker{History: h, fates: make(map[uuid.UUID]*fate)}
+	for i := range h.Transactions {
+		tx := &h.Transactions[i]
+		c.began = earliest(c.began, tx.Begun)
+		for _, e := range tx.Events {
+			c.fates[e.ID] = &fate{Event: e, tx: tx}
+		}
+	}
+	for i := range h.Final.Rows {
+		if f := c.fates[h.Final.Rows[i].Event]; f != nil {
+			f.row = &h.Final.Rows[i]
+		}
+	}
+	for _, d := range h.Deliveries {
+		if f := c.fates[d.Event]; f != nil {
+			f.deliveries = append(f.deliveries, d)
+			f.first = earliest(f.first, d.At)
+			if d.Accepted {
+				f.accepted = earliest(f.accepted, d.At)
+			}
+		}
+	}
+	return c
+}
+
+func earliest(a, b int64) int64 {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
+}
+
+func (c *checker) fail(rule Rule, format string, args ...any) {
+	c.found = append(c.found, Violation{rule, fmt.Sprintf(format, args...)})
+}
+
+func (f *fate) String() string {
+	s := fmt.Sprintf("event %s (transaction %s: %s, key %q no. %d)", f.ID, f.tx.ID, f.tx.Outcome, f.Key, f.N)
+	if f.row != nil {
+		s += fmt.Sprintf(" at sequence %d", f.row.Sequence)
+	}
+	return s
+}
+
+// committed: the producer was told so, or was told nothing and the business row says so.
+func (c *checker) committed(tx *Transaction) bool {
+	return tx.Outcome == OK || tx.Outcome == Unknown && c.Final.Business[tx.ID]
+}
+
+func (c *checker) atomicity() {
+	for i := range c.Transactions {
+		tx := &c.Transactions[i]
+		rows := 0
+		for _, e := range tx.Events {
+			if c.fates[e.ID].row != nil {
+				rows++
+			}
+		}
+		business := c.Final.Business[tx.ID]
+		want := 0
+		if c.committed(tx) {
+			want = len(tx.Events)
+		}
+		if rows != want || business != c.committed(tx) {
+			c.fail(Atomicity, "transaction %s (%s) has %d of %d events and business row: %t",
+				tx.ID, tx.Outcome, rows, len(tx.Events), business)
+		}
+	}
+	for _, r := range c.Final.Rows {
+		if c.fates[r.Event] == nil {
+			c.fail(Atomicity, "nobody enqueued event %s at sequence %d", r.Event, r.Sequence)
+		}
+	}
+}
+
+func (c *checker) phantoms() {
+	for _, d := range c.Deliveries {
+		switch f := c.fates[d.Event]; {
+		case f == nil:
+			c.fail(Phantom, "%s delivered event %s at sequence %d, which nobody enqueued", d.Relay, d.Event, d.Sequence)
+		case !c.committed(f.tx):
+			c.fail(Phantom, "%s delivered %s, which was not committed", d.Relay, f)
+		}
+	}
+}
+
+func (c *checker) losses() {
+	for i := range c.Transactions {
+		tx := &c.Transactions[i]
+		if !c.committed(tx) {
+			continue
+		}
+		for _, e := range tx.Events {
+			f := c.fates[e.ID]
+			switch dead := f.row != nil && f.row.Dead; {
+			case dead && f.row.Reason == "":
+				c.fail(Loss, "%s is dead without a reason", f)
+			case f.accepted == 0 && f.row != nil && f.row.Published:
+				c.fail(Loss, "%s counts as published and was never accepted", f)
+			case f.accepted == 0 && !dead:
+				c.fail(Loss, "%s was never accepted", f)
+			}
+		}
+	}
+}
+
+func (c *checker) integrity() {
+	for _, d := range c.Deliveries {
+		f := c.fates[d.Event]
+		if f == nil {
+			continue
+		}
+		if d.Sum != f.Sum || d.Damage != "" || d.Key != f.Key || d.N != f.N {
+			c.fail(Integrity, "%s delivered %s with another content (key %q no. %d) %s", d.Relay, f, d.Key, d.N, d.Damage)
+		}
+		if f.row != nil && d.Sequence != f.row.Sequence {
+			c.fail(Integrity, "%s delivered %s as sequence %d", d.Relay, f, d.Sequence)
+		}
+	}
+}
+
+// order holds the relay to this: when A's COMMIT had returned before B's enqueue began,
+// or A was enqueued before B in the same transaction, then B is not delivered before A
+// has been accepted. That A was delivered and refused does not help: its key waits.
+// Whoever is dead holds nobody up here, because the relays run with Skip.
+func (c *checker) order() {
+	keys := make(map[string][]*fate)
+	for i := range c.Transactions {
+		for _, e := range c.Transactions[i].Events {
+			f := c.fates[e.ID]
+			if e.Key != "" && f.accepted != 0 && !(f.row != nil && f.row.Dead) {
+				keys[e.Key] = append(keys[e.Key], f) // in order within a transaction
+			}
+		}
+	}
+	for _, fates := range keys {
+		c.orderWithin(fates)
+		c.orderBetween(fates)
+	}
+}
+
+func (c *checker) orderWithin(fates []*fate) {
+	for i := 1; i < len(fates); i++ {
+		if a, b := fates[i-1], fates[i]; a.tx == b.tx {
+			c.inOrder(a, b)
+		}
+	}
+}
+
+// orderBetween looks at the events in the order they began. Of those whose COMMIT had
+// returned by then it is enough to know the one that was accepted last.
+func (c *checker) orderBetween(fates []*fate) {
+	begun := slices.SortedStableFunc(slices.Values(fates), func(a, b *fate) int { return cmp.Compare(a.tx.Begun, b.tx.Begun) })
+	var ended []*fate
+	for _, f := range fates {
+		if f.tx.Outcome == OK {
+			ended = append(ended, f)
+		}
+	}
+	slices.SortStableFunc(ended, func(a, b *fate) int { return cmp.Compare(a.tx.Ended, b.tx.Ended) })
+	var last *fate
+	for _, b := range begun {
+		for len(ended) > 0 && ended[0].tx.Ended < b.tx.Begun {
+			if last == nil || ended[0].accepted > last.accepted {
+				last = ended[0]
+			}
+			ended = ended[1:]
+		}
+		if last != nil {
+			c.inOrder(last, b)
+		}
+	}
+}
+
+func (c *checker) inOrder(a, b *fate) {
+	if a.accepted > b.first {
+		c.fail(Order, "key %q: the second was delivered before the first was accepted%s%s", a.Key, c.story(a), c.story(b))
+	}
+}
+
+// transitions judges what the trigger saw.
+func (c *checker) transitions() {
+	epochs := make(map[int]int64) // by shard
+	for _, t := range c.Transitions {
+		if wrong := t.wrong(); wrong != "" {
+			c.fail(Finality, "%s %s (transition %d at sequence %d)", t.Writer, wrong, t.No, t.Sequence)
+		}
+		if t.Writer != t.Holder {
+			c.fail(Fencing, "%s changed sequence %d while %s held shard %d (transition %d)",
+				t.Writer, t.Sequence, t.Holder, t.Shard, t.No)
+		}
+		if t.Epoch < epochs[t.Shard] {
+			c.fail(Fencing, "%s changed sequence %d in epoch %d of shard %d, after epoch %d (transition %d)",
+				t.Writer, t.Sequence, t.Epoch, t.Shard, epochs[t.Shard], t.No)
+		}
+		epochs[t.Shard] = max(epochs[t.Shard], t.Epoch)
+	}
+}
+
+// wrong says what no row may do. Nobody replays or cleans up during a run, so what is
+// published or dead stays as it is and nothing is deleted.
+func (t *Transition) wrong() string {
+	switch {
+	case t.Deleted:
+		return "deleted a message"
+	case t.WasPublished && t.IsPublished:
+		return "changed a published message"
+	case t.WasPublished:
+		return "made a published message unpublished"
+	case t.WasDead && t.IsPublished:
+		return "published a dead message"
+	case t.WasDead:
+		return "changed a dead message"
+	case t.IsPublished && t.IsDead:
+		return "made a message both published and dead"
+	case t.WasReplays != t.IsReplays:
+		return "changed the replays"
+	case t.IsAttempts < t.WasAttempts || t.IsAttempts > t.WasAttempts+1:
+		return fmt.Sprintf("changed the attempts from %d to %d", t.WasAttempts, t.IsAttempts)
+	}
+	return ""
+}
+
+func (c *checker) limbo() {
+	for _, r := range c.Final.Rows {
+		if !r.Published && !r.Dead {
+			c.fail(Limbo, "sequence %d (key %q, %d attempts) is still pending", r.Sequence, r.Key, r.Attempts)
+		}
+	}
+	for _, shard := range c.Final.Held {
+		c.fail(Limbo, "the lease of shard %d has an owner after a clean stop", shard)
+	}
+	if c.Final.Batches > 0 {
+		c.fail(Limbo, "%d batches are still recorded", c.Final.Batches)
+	}
+}
+
+// noise allows each relay a line per second of an outage, and two in a short one: that
+// the database is gone, and that therefore the lease is.
+func (c *checker) noise() {
+	for _, o := range c.Outages {
+		lines := make(map[string][]LogLine)
+		for _, l := range c.LogLines {
+			if l.At.After(o.From) && l.At.Before(o.To) {
+				lines[l.Relay] = append(lines[l.Relay], l)
+			}
+		}
+		for name, said := range lines {
+			if allowed := max(2, int(o.To.Sub(o.From).Seconds())); len(said) > allowed {
+				c.fail(Noise, "%s logged %d lines in an outage of %s, the last: %s",
+					name, len(said), o.To.Sub(o.From).Round(time.Millisecond), said[len(said)-1].Text)
+			}
+		}
+	}
+}
+
+// Summary counts what happened, so that a run that showed nothing is noticed.
+type Summary struct {
+	OK, Fail, Unknown             int // transactions
+	Events, Deliveries, Refused   int
+	Duplicates                    int // accepted deliveries beyond the first of each event
+	Dead, Transitions, Takeovers  int
+	OutageLines, Outages, LogSize int
+}
+
+// Summarize counts a history.
+func Summarize(h *History) Summary {
+	s := Summary{Deliveries: len(h.Deliveries), Transitions: len(h.Transitions), Outages: len(h.Outages), LogSize: len(h.LogLines)}
+	for _, tx := range h.Transactions {
+		switch tx.Outcome {
+		case OK:
+			s.OK++
+			s.Events += len(tx.Events)
+		case Fail:
+			s.Fail++
+		default:
+			s.Unknown++
+		}
+	}
+	accepted := make(map[uuid.UUID]bool)
+	for _, d := range h.Deliveries {
+		switch {
+		case !d.Accepted:
+			s.Refused++
+		case accepted[d.Event]:
+			s.Duplicates++
+		}
+		accepted[d.Event] = accepted[d.Event] || d.Accepted
+	}
+	for _, r := range h.Final.Rows {
+		if r.Dead {
+			s.Dead++
+		}
+	}
+	holders := make(map[int]string)
+	for _, t := range h.Transitions {
+		if before, ok := holders[t.Shard]; ok && before != t.Holder {
+			s.Takeovers++
+		}
+		holders[t.Shard] = t.Holder
+	}
+	for _, o := range h.Outages {
+		for _, l := range h.LogLines {
+			if l.At.After(o.From) && l.At.Before(o.To) {
+				s.OutageLines++
+			}
+		}
+	}
+	return s
+}

@@ -1,0 +1,257 @@
+package torture
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// The checker is itself checked: one that finds nothing proves nothing.
+func TestCheckFindsNothingInARunThatKeptItsPromises(t *testing.T) {
+	if found := Check(story()); len(found) != 0 {
+		t.Error(found)
+	}
+}
+
+func TestCheckFindsEveryKindOfViolation(t *testing.T) {
+	tests := []struct {
+		name  string
+		spoil func(*History)
+		want  Rule
+	}{
+		{"a committed event that was never delivered", func(h *History) { h.drop(1) }, Loss},
+		{"a committed event that was delivered and refused", func(h *History) { h.delivery(1).Accepted = false }, Loss},
+		{"a dead event without a reason", func(h *History) { h.bury(1, "") }, Loss},
+		{"an unknown transaction that committed and was not delivered", func(h *History) {
+			h.Transactions[0].Outcome = Unknown
+			h.drop(1)
+		}, Loss},
+
+		{"a delivered event that was rolled back", func(h *History) { h.deliver(9, 900) }, Phantom},
+		{"a delivered event of an unknown transaction that is not there", func(h *History) {
+			h.Transactions[3].Outcome = Unknown
+			h.deliver(9, 900)
+		}, Phantom},
+		{"a delivered event that nobody enqueued", func(h *History) { h.deliver(77, 900) }, Phantom},
+
+		{"an ok transaction without its business row", func(h *History) { delete(h.Final.Business, "t1") }, Atomicity},
+		{"an ok transaction without one of its events", func(h *History) {
+			h.drop(2)
+			h.Final.Rows = slices.Delete(h.Final.Rows, 1, 2)
+		}, Atomicity},
+		{"an unknown transaction with its events alone", func(h *History) {
+			h.Transactions[0].Outcome = Unknown
+			delete(h.Final.Business, "t1")
+		}, Atomicity},
+		{"an unknown transaction with its business row alone", func(h *History) {
+			h.Transactions[3].Outcome = Unknown
+			h.Final.Business["t4"] = true
+		}, Atomicity},
+		{"a failed transaction with its business row", func(h *History) { h.Final.Business["t4"] = true }, Atomicity},
+		{"a row that nobody enqueued", func(h *History) {
+			h.Final.Rows = append(h.Final.Rows, Row{Sequence: 99, Event: id(77), Published: true})
+		}, Atomicity},
+
+		{"other bytes", func(h *History) { h.delivery(1).Sum = "other" }, Integrity},
+		{"a broken sum", func(h *History) { h.delivery(1).Damage = "broken" }, Integrity},
+		{"another key", func(h *History) { h.delivery(1).Key = "other" }, Integrity},
+		{"another sequence", func(h *History) { h.delivery(1).Sequence = 70 }, Integrity},
+
+		{"a later transaction first", func(h *History) { h.delivery(4).At = 450 }, Order},
+		{"a later transaction while the earlier one waits to be tried again", func(h *History) {
+			h.delivery(3).Accepted = false
+			h.deliver(3, 800)
+		}, Order},
+		{"a later transaction far behind, with others in between", func(h *History) { h.delivery(1).At = 650 }, Order},
+		{"a later unknown transaction first", func(h *History) {
+			h.Transactions[2].Outcome = Unknown
+			h.delivery(4).At = 450
+		}, Order},
+		{"the second event of a transaction first", func(h *History) { h.delivery(3).At = 390 }, Order},
+
+		{"a published row that changes", func(h *History) { h.change(Transition{WasPublished: true, IsPublished: true}) }, Finality},
+		{"a published row that is no longer", func(h *History) { h.change(Transition{WasPublished: true}) }, Finality},
+		{"a published row that dies", func(h *History) { h.change(Transition{WasPublished: true, IsPublished: true, IsDead: true}) }, Finality},
+		{"a dead row that is published", func(h *History) { h.change(Transition{WasDead: true, IsPublished: true}) }, Finality},
+		{"a dead row that lives again", func(h *History) { h.change(Transition{WasDead: true}) }, Finality},
+		{"a row that is published and dead", func(h *History) { h.change(Transition{IsPublished: true, IsDead: true}) }, Finality},
+		{"a deleted row", func(h *History) { h.change(Transition{Deleted: true, WasPublished: true}) }, Finality},
+		{"attempts that go back", func(h *History) { h.change(Transition{WasAttempts: 2, IsAttempts: 1}) }, Finality},
+		{"attempts that jump", func(h *History) { h.change(Transition{IsAttempts: 2}) }, Finality},
+		{"a replay that nobody asked for", func(h *History) { h.change(Transition{IsReplays: 1}) }, Finality},
+
+		{"a write by somebody else", func(h *History) { h.Transitions[2].Writer = "relay-2.1" }, Fencing},
+		{"a write in an older epoch", func(h *History) { h.Transitions[2].Epoch = 1 }, Fencing},
+
+		{"a pending row", func(h *History) { h.Final.Rows[0].Published = false }, Limbo},
+		{"a lease that is still held", func(h *History) { h.Final.Held = []int{0} }, Limbo},
+		{"a batch that is still recorded", func(h *History) { h.Final.Batches = 1 }, Limbo},
+
+		{"a line for every failed poll", func(h *History) { h.say(4, 5) }, Noise},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := story()
+			tt.spoil(h)
+			found := Check(h)
+			if !slices.ContainsFunc(found, func(v Violation) bool { return v.Rule == tt.want }) {
+				t.Errorf("want %s, found %v", tt.want, found)
+			}
+		})
+	}
+}
+
+func TestCheckAllowsWhatTheGuaranteesAllow(t *testing.T) {
+	tests := []struct {
+		name  string
+		spoil func(*History)
+	}{
+		{"a dead event with a reason", func(h *History) { h.bury(4, "crash") }},
+		{"an unknown transaction that committed", func(h *History) { h.Transactions[0].Outcome = Unknown }},
+		{"an unknown transaction that did not commit", func(h *History) { h.Transactions[3].Outcome = Unknown }},
+		{"a second delivery", func(h *History) { h.deliver(1, 900) }},
+		{"a refused delivery before the accepted one", func(h *History) {
+			h.deliver(1, 250)
+			h.Deliveries[len(h.Deliveries)-1].Accepted = false
+		}},
+		{"concurrent transactions in any order", func(h *History) {
+			h.Transactions[2].Begun = 35 // t2 returned at 40
+			h.delivery(4).At = 350
+		}},
+		{"an earlier transaction late whose commit nobody was told of", func(h *History) {
+			h.Transactions[1].Outcome = Unknown
+			h.delivery(4).At = 350
+		}},
+		{"messages without a key in any order", func(h *History) {
+			for i := range h.Transactions {
+				for j := range h.Transactions[i].Events {
+					h.Transactions[i].Events[j].Key = ""
+				}
+			}
+			for i := range h.Deliveries {
+				h.Deliveries[i].Key = ""
+			}
+			h.delivery(1).At = 950
+		}},
+		{"a line per second of an outage", func(h *History) { h.say(4, 4) }},
+		{"two lines in a short outage", func(h *History) { h.say(1, 2) }},
+		{"epochs of two shards", func(h *History) { h.Transitions[3].Shard, h.Transitions[3].Epoch = 1, 1 }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := story()
+			tt.spoil(h)
+			if found := Check(h); len(found) != 0 {
+				t.Error(found)
+			}
+		})
+	}
+}
+
+func TestSummarizeCounts(t *testing.T) {
+	h := story()
+	h.deliver(1, 900)
+	h.Transactions[0].Outcome = Unknown
+
+	got := Summarize(h)
+
+	want := Summary{OK: 2, Fail: 1, Unknown: 1, Events: 3, Deliveries: 5, Duplicates: 1, Transitions: 4, Takeovers: 1}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestTransactionsWithoutAnOutcomeAreUnknown(t *testing.T) {
+	got := transactions([]Note{
+		{Transaction: "a", Mark: Intent, At: 1},
+		{Transaction: "a", Mark: OK, Begun: 2, At: 3},
+		{Transaction: "b", Mark: Intent, At: 4},
+	})
+	want := []Transaction{{ID: "a", Outcome: OK, Begun: 2, Ended: 3}, {ID: "b", Outcome: Unknown, Begun: 4}}
+	if !slices.EqualFunc(got, want, func(a, b Transaction) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestAChangedPayloadDoesNotUnseal(t *testing.T) {
+	b := body{Transaction: "t", Event: id(1), Key: "k", N: 3, Pad: "é <&>"}
+	payload, err := b.seal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := unseal(payload); err != nil || got != b {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	payload[len(payload)/3] ^= 1
+	if _, err := unseal(payload); err == nil {
+		t.Error("a changed payload unsealed")
+	}
+}
+
+// story is a run in which all went well: four transactions of one key one after the
+// other, the second with two events, the last rolled back, and a takeover.
+func story() *History {
+	h := &History{
+		Transactions: []Transaction{
+			{ID: "t1", Outcome: OK, Begun: 10, Ended: 20, Events: []Event{event(1)}},
+			{ID: "t2", Outcome: OK, Begun: 30, Ended: 40, Events: []Event{event(2), event(3)}},
+			{ID: "t3", Outcome: OK, Begun: 50, Ended: 60, Events: []Event{event(4)}},
+			{ID: "t4", Outcome: Fail, Begun: 70, Ended: 80, Events: []Event{event(9)}},
+		},
+		Final: Final{Business: map[string]bool{"t1": true, "t2": true, "t3": true}},
+	}
+	for n := 1; n <= 4; n++ {
+		h.deliver(n, int64(200+100*n))
+		h.Final.Rows = append(h.Final.Rows, Row{Sequence: int64(n), Event: id(n), Key: "k", Published: true})
+		h.Transitions = append(h.Transitions, Transition{
+			No: int64(n), Sequence: int64(n), IsPublished: true, IsAttempts: 1,
+			Writer: "relay-1.1", Holder: "relay-1.1", Epoch: int64(1 + n/2),
+		})
+	}
+	h.Transitions[3].Writer, h.Transitions[3].Holder = "relay-2.1", "relay-2.1"
+	return h
+}
+
+func id(n int) uuid.UUID { return uuid.UUID{15: byte(n)} }
+func event(n int) Event  { return Event{ID: id(n), Key: "k", N: n, Sum: fmt.Sprint("sum", n)} }
+
+func (h *History) deliver(n int, at int64) {
+	h.Deliveries = append(h.Deliveries, Delivery{
+		Event: id(n), Key: "k", N: n, Sequence: int64(n), Attempt: 1, Relay: "relay-1.1", At: at,
+		Sum: fmt.Sprint("sum", n), Accepted: true,
+	})
+}
+
+// delivery returns the first delivery of event n.
+func (h *History) delivery(n int) *Delivery {
+	return &h.Deliveries[slices.IndexFunc(h.Deliveries, func(d Delivery) bool { return d.Event == id(n) })]
+}
+
+func (h *History) drop(n int) {
+	h.Deliveries = slices.DeleteFunc(h.Deliveries, func(d Delivery) bool { return d.Event == id(n) })
+}
+
+// bury makes event n dead instead of delivered.
+func (h *History) bury(n int, reason string) {
+	h.drop(n)
+	row := &h.Final.Rows[n-1]
+	row.Published, row.Dead, row.Reason = false, true, reason
+}
+
+// change adds a transition by the present holder.
+func (h *History) change(t Transition) {
+	t.No, t.Sequence, t.Writer, t.Holder, t.Epoch = 99, 1, "relay-2.1", "relay-2.1", 9
+	h.Transitions = append(h.Transitions, t)
+}
+
+// say makes a relay log lines during an outage of so many seconds.
+func (h *History) say(seconds, lines int) {
+	from := time.Unix(1000, 0)
+	h.Outages = []Outage{{From: from, To: from.Add(time.Duration(seconds) * time.Second)}}
+	for i := range lines {
+		h.LogLines = append(h.LogLines, LogLine{Relay: "relay-1.1", At: from.Add(time.Duration(i+1) * time.Millisecond)})
+	}
+}

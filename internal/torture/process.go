@@ -1,0 +1,140 @@
+package torture
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Process is a child that this process started. Its journal and its log lie in the
+// directory of the run under its name.
+type Process struct {
+	Spec Spec
+	log  string
+	cmd  *exec.Cmd
+	life *os.File      // closes when we die, and the child sees it
+	done chan struct{} // closed when it has ended
+}
+
+// stopPatience bounds how long a process that was asked to stop may take.
+const stopPatience = 30 * time.Second
+
+// start starts this very program as what spec says.
+func start(dir string, spec Spec) (*Process, error) {
+	spec.Journal = filepath.Join(dir, spec.Name+".journal")
+	p := &Process{Spec: spec, log: filepath.Join(dir, spec.Name+".log"), done: make(chan struct{})}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	in, life, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	p.life = life
+	p.cmd = exec.Command(self)
+	p.cmd.Env = append(os.Environ(), childVariable+"="+string(text))
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = in, log, log
+	// A group of its own: Ctrl-C is for us, and the system wakes and ends a
+	// stopped child whose parent is gone.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.cmd.Start(); err != nil {
+		life.Close()
+		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
+	}
+	go func() {
+		defer close(p.done)
+		_ = p.cmd.Wait() // its status is read from ProcessState
+		life.Close()
+	}()
+	return p, nil
+}
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Ended reports whether the process has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Status is the exit status of a process that has ended, -1 after a signal.
+func (p *Process) Status() int { return p.cmd.ProcessState.ExitCode() }
+
+// Signal sends a signal. It is fine if the process has ended.
+func (p *Process) Signal(s syscall.Signal) error {
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signal %s: %w", p.Spec.Name, err)
+	}
+	return nil
+}
+
+// Kill ends the process at once and returns when it is gone.
+func (p *Process) Kill() error {
+	err := p.Signal(syscall.SIGKILL)
+	<-p.done
+	return err
+}
+
+// Stop asks the process to stop and returns when it has. Any status but 0 is an error.
+func (p *Process) Stop() error {
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	timer := time.NewTimer(stopPatience)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+	case <-timer.C:
+		return errors.Join(fmt.Errorf("%s did not stop within %s", p.Spec.Name, stopPatience), p.Kill())
+	}
+	if p.Status() != 0 {
+		return p.explain()
+	}
+	return nil
+}
+
+// explain says how the process ended, with its last words.
+func (p *Process) explain() error {
+	text, _ := os.ReadFile(p.log) // no log, no words
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return fmt.Errorf("%s ended with %s:\n%s", p.Spec.Name, p.cmd.ProcessState,
+		strings.Join(lines[max(0, len(lines)-20):], "\n"))
+}
+
+// logLines reads what the process logged. A line that is not of the logger (a panic, a
+// report of the race detector) has the time of the line before it.
+func (p *Process) logLines() ([]LogLine, error) {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return nil, fmt.Errorf("read log: %w", err)
+	}
+	var list []LogLine
+	var at struct{ Time time.Time }
+	for line := range strings.Lines(string(text)) {
+		_ = json.Unmarshal([]byte(line), &at)
+		list = append(list, LogLine{Relay: p.Spec.Name, At: at.Time, Text: strings.TrimSpace(line)})
+	}
+	return list, nil
+}

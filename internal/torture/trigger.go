@@ -1,0 +1,88 @@
+package torture
+
+// The witness: a trigger writes each change of a message row into a table, in the
+// transaction that made the change, with who made it and who held the lease then. It
+// believes no relay: a write by a process that does not hold the lease, a published
+// row that changes, a message that comes back from the dead are seen here whatever the
+// logs say.
+
+const businessTable = `
+CREATE TABLE torture_business (id text PRIMARY KEY);
+`
+
+const sqliteWitness = `
+CREATE TABLE torture_witness (
+  no            INTEGER PRIMARY KEY AUTOINCREMENT,
+  sequence      INTEGER NOT NULL,
+  deleted       INTEGER NOT NULL,
+  was_published INTEGER NOT NULL,
+  is_published  INTEGER NOT NULL,
+  was_dead      INTEGER NOT NULL,
+  is_dead       INTEGER NOT NULL,
+  was_attempts  INTEGER NOT NULL,
+  is_attempts   INTEGER NOT NULL,
+  was_replays   INTEGER NOT NULL,
+  is_replays    INTEGER NOT NULL,
+  writer        TEXT    NOT NULL,
+  holder        TEXT    NOT NULL,
+  shard         INTEGER NOT NULL,
+  epoch         INTEGER NOT NULL,
+  at            INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER))
+);
+CREATE TRIGGER torture_update AFTER UPDATE ON outbox
+BEGIN
+  INSERT INTO torture_witness (sequence, deleted, was_published, is_published, was_dead, is_dead,
+    was_attempts, is_attempts, was_replays, is_replays, writer, holder, shard, epoch)
+  VALUES (OLD.sequence, 0, OLD.published_at IS NOT NULL, NEW.published_at IS NOT NULL,
+    OLD.dead_at IS NOT NULL, NEW.dead_at IS NOT NULL, OLD.attempts, NEW.attempts, OLD.replays, NEW.replays,
+    torture_writer(), (SELECT instance FROM outbox_lease WHERE shard = 0), 0,
+    (SELECT epoch FROM outbox_lease WHERE shard = 0));
+END;
+CREATE TRIGGER torture_delete AFTER DELETE ON outbox
+BEGIN
+  INSERT INTO torture_witness (sequence, deleted, was_published, is_published, was_dead, is_dead,
+    was_attempts, is_attempts, was_replays, is_replays, writer, holder, shard, epoch)
+  VALUES (OLD.sequence, 1, OLD.published_at IS NOT NULL, 0, OLD.dead_at IS NOT NULL, 0,
+    OLD.attempts, 0, OLD.replays, 0, torture_writer(), (SELECT instance FROM outbox_lease WHERE shard = 0), 0,
+    (SELECT epoch FROM outbox_lease WHERE shard = 0));
+END;
+`
+
+// The function is VOLATILE, so that its look at the lease is newer than the statement
+// that fired it: what a stale writer believes is older.
+const postgresWitness = `
+CREATE TABLE torture_witness (
+  no            bigint      GENERATED ALWAYS AS IDENTITY (CACHE 1) PRIMARY KEY,
+  sequence      bigint      NOT NULL,
+  deleted       boolean     NOT NULL,
+  was_published boolean     NOT NULL,
+  is_published  boolean     NOT NULL,
+  was_dead      boolean     NOT NULL,
+  is_dead       boolean     NOT NULL,
+  was_attempts  integer     NOT NULL,
+  is_attempts   integer     NOT NULL,
+  was_replays   integer     NOT NULL,
+  is_replays    integer     NOT NULL,
+  writer        text        NOT NULL,
+  holder        text        NOT NULL,
+  shard         integer     NOT NULL,
+  epoch         bigint      NOT NULL,
+  at            timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE FUNCTION torture_note() RETURNS trigger LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  lease outbox_lease%ROWTYPE;
+BEGIN
+  SELECT * INTO lease FROM outbox_lease WHERE OLD.slot BETWEEN slot_lo AND slot_hi;
+  INSERT INTO torture_witness (sequence, deleted, was_published, is_published, was_dead, is_dead,
+    was_attempts, is_attempts, was_replays, is_replays, writer, holder, shard, epoch)
+  VALUES (OLD.sequence, TG_OP = 'DELETE',
+    OLD.published_at IS NOT NULL, TG_OP = 'UPDATE' AND NEW.published_at IS NOT NULL,
+    OLD.dead_at IS NOT NULL, TG_OP = 'UPDATE' AND NEW.dead_at IS NOT NULL,
+    OLD.attempts, CASE WHEN TG_OP = 'UPDATE' THEN NEW.attempts ELSE 0 END,
+    OLD.replays, CASE WHEN TG_OP = 'UPDATE' THEN NEW.replays ELSE 0 END,
+    current_setting('application_name'), coalesce(lease.instance, ''), coalesce(lease.shard, -1), coalesce(lease.epoch, -1));
+  RETURN NULL;
+END $$;
+CREATE TRIGGER torture_note AFTER UPDATE OR DELETE ON outbox FOR EACH ROW EXECUTE FUNCTION torture_note();
+`
