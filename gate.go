@@ -39,9 +39,9 @@ type Gate struct {
 	Enqueued func(ctx context.Context, table, topic string)
 }
 
-// Admit validates msg and returns it complete: event id, version, content type and
-// trace context filled in. On an error nothing has been written and the error names
-// the field.
+// Admit validates msg and returns it complete: event id, version and trace context
+// filled in. An empty content type stays empty and means JSON. On an error nothing
+// has been written and the error names the field.
 func (g Gate) Admit(ctx context.Context, table string, msg Message) (Message, error) {
 	if err := g.check(msg); err != nil {
 		return Message{}, err

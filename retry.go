@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -64,13 +65,16 @@ func (p RetryPolicy) Exhausted(attempts int) bool {
 // random is in [0, 1) and scales the jitter.
 func (p RetryPolicy) Delay(attempts int, random float64) time.Duration {
 	p = p.withDefaults()
-	d := p.Base
+	d := min(p.Base, p.Max)
 	for i := 1; i < attempts && d < p.Max; i++ {
-		d *= 2 // cannot overflow: d < Max holds before each doubling
+		if d > p.Max/2 {
+			d = p.Max // doubling could overflow, and a negative wait is a hot loop
+			break
+		}
+		d *= 2
 	}
-	d = min(d, p.Max)
 	if p.Jitter > 0 {
-		d += time.Duration(random * float64(p.Jitter))
+		d += min(time.Duration(random*float64(p.Jitter)), math.MaxInt64-d)
 	}
 	return d
 }

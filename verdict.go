@@ -99,7 +99,8 @@ func IsUnavailable(err error) bool {
 // A Classifier wraps a dispatcher and marks the errors it returns, for code whose
 // errors know nothing of verdicts: mark returns err, or err wrapped with
 // [Permanent], [RetryAfter] or [Unavailable]. It is not called for nil, and errors
-// that already carry a verdict pass unchanged.
+// that already carry a verdict pass unchanged. A mark cannot turn a failure into a
+// delivery: when it returns nil, err stands.
 func Classifier(next Dispatcher, mark func(error) error) Dispatcher {
 	return DispatcherFunc(func(ctx context.Context, msg DispatchedMessage) error {
 		err := next.Dispatch(ctx, msg)
@@ -109,6 +110,9 @@ func Classifier(next Dispatcher, mark func(error) error) Dispatcher {
 		if _, marked := errors.AsType[*verdictError](err); marked {
 			return err
 		}
-		return mark(err)
+		if m := mark(err); m != nil {
+			return m
+		}
+		return err
 	})
 }

@@ -7,8 +7,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/go-outbox/outbox"
 	"github.com/google/uuid"
+
+	"github.com/go-outbox/outbox"
 )
 
 // OnDead says what happens to the later messages of a key when one of them dies.

@@ -11,9 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/go-outbox/outbox"
 	"github.com/go-outbox/outbox/store/memstore"
-	"github.com/google/uuid"
 )
 
 var (

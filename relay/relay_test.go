@@ -11,10 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-outbox/outbox"
-	"github.com/go-outbox/outbox/store/memstore"
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
+
+	"github.com/go-outbox/outbox"
+	"github.com/go-outbox/outbox/store/memstore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

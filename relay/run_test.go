@@ -14,9 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/go-outbox/outbox"
 	"github.com/go-outbox/outbox/store/memstore"
-	"github.com/google/uuid"
 )
 
 // G12, F-24, F-44: a stop lets dispatches finish, releases the rest without

@@ -48,8 +48,9 @@ func (a *arrivals) count() int {
 }
 
 // Eight producers at 2,000 events a second, some of whose transactions commit late
-// or roll back, beside an unrelated transaction that stays open: nothing is missed,
-// nothing comes twice, and what commits late is delivered within two polls.
+// or roll back, beside an unrelated transaction that stays open: nothing is missed and
+// nothing comes twice. How long the slowest took is logged, not judged: that depends
+// on the machine. That late commits take at most two polls is shown in virtual time.
 func TestLiveTrafficBesideAnOpenTransaction(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs PostgreSQL and three seconds")
@@ -80,7 +81,7 @@ func TestLiveTrafficBesideAnOpenTransaction(t *testing.T) {
 	for _, events := range committed {
 		total += len(events)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for got.count() < total && pause(ctx, 10*time.Millisecond) {
 	}
@@ -96,9 +97,6 @@ func TestLiveTrafficBesideAnOpenTransaction(t *testing.T) {
 		}
 	}
 	t.Logf("%d events, the slowest %s after its commit", total, worst)
-	if worst > 2*time.Second {
-		t.Errorf("an event waited %s, want at most two polls", worst)
-	}
 }
 
 // produce enqueues n events over about the given time and returns when each commit
