@@ -194,6 +194,10 @@ func (c *crew) standBy(ctx context.Context) {
 
 func (c *crew) trouble(ctx context.Context, op string, err error) {
 	c.r.cfg.Hooks.DatabaseError(c.r.store.Table(), op, err)
+	if errors.Is(err, outbox.ErrRestored) {
+		c.r.log.restored(ctx, err)
+		return
+	}
 	c.r.log.databaseDown(ctx, op, err)
 }
 

@@ -341,6 +341,7 @@ func (l *ledger) forget(it *item) {
 	}
 	l.owned--
 	l.bytes -= len(it.rec.Payload)
+	it.rec.Payload = nil // a batch with one slow message must not keep the others' payloads
 }
 
 // finish notes the outcome of a message and lets its key go on or wait.

@@ -46,6 +46,17 @@ func (l *logger) databaseDown(ctx context.Context, op string, err error) {
 	}
 }
 
+// restored logs once that nothing will be relayed until a person confirms.
+func (l *logger) restored(ctx context.Context, err error) {
+	l.mu.Lock()
+	first := !l.down
+	l.down, l.downSince = true, time.Now()
+	l.mu.Unlock()
+	if first {
+		l.slog.LogAttrs(ctx, slog.LevelError, "restored database; nothing is relayed until it is confirmed", errAttr(err))
+	}
+}
+
 func (l *logger) databaseUp(ctx context.Context) {
 	l.mu.Lock()
 	was, since := l.down, l.downSince

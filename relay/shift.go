@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-outbox/outbox"
 )
+
+// cutGrace is how long a dispatch may take to notice that its context has ended. A
+// handler that ignores it is left behind: its outcome no longer counts.
+const cutGrace = time.Second
 
 // Causes of an ended shift.
 var (
@@ -108,10 +113,9 @@ func (s *shift) work(ctx, held context.Context, lose context.CancelCauseFunc) er
 
 	readers.Wait()
 	s.letGo()
-	drained := waitFor(&workers, held, s.cfg.DrainTimeout)
-	if !drained {
+	if !waitFor(&workers, held, s.cfg.DrainTimeout) {
 		stopDispatching(errDrain)
-		drained = waitFor(&workers, held, time.Second) // a handler that ignores its context is left behind
+		waitFor(&workers, context.WithoutCancel(held), cutGrace)
 	}
 	close(flush)
 	writer.Wait()
@@ -175,7 +179,7 @@ func (s *shift) letGo() {
 			}
 		}
 	}
-	l.unrecorded = nil
+	l.unrecorded = slices.DeleteFunc(l.unrecorded, func(b *batch) bool { return b.crashes == 0 })
 	s.workers.Broadcast()
 	s.mu.Unlock()
 	kick(s.renewKick) // say that we are draining: losing us now is no crash

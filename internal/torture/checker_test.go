@@ -87,10 +87,11 @@ func TestCheckFindsEveryKindOfViolation(t *testing.T) {
 		{"a write in an older epoch", func(h *History) { h.Transitions[2].Epoch = 1 }, Fencing},
 
 		{"a pending row", func(h *History) { h.Final.Rows[0].Published = false }, Limbo},
-		{"a lease that is still held", func(h *History) { h.Final.Held = []int{0} }, Limbo},
+		{"a lease that is still held", func(h *History) { h.Final.Held = []Held{{By: "relay-2.1"}} }, Limbo},
 		{"a batch that is still recorded", func(h *History) { h.Final.Batches = 1 }, Limbo},
 
 		{"a line for every failed poll", func(h *History) { h.say(4, 5) }, Noise},
+		{"a panic", func(h *History) { h.LogLines = []LogLine{{Text: "panic: oops", Alien: true}} }, Alarm},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -138,6 +139,10 @@ func TestCheckAllowsWhatTheGuaranteesAllow(t *testing.T) {
 		}},
 		{"a line per second of an outage", func(h *History) { h.say(4, 4) }},
 		{"two lines in a short outage", func(h *History) { h.say(1, 2) }},
+		{"a lease whose release failed", func(h *History) {
+			h.Final.Held = []Held{{By: "relay-2.1"}}
+			h.LogLines = []LogLine{{Relay: "relay-2.1", Text: `{"msg":"lease lost","err":"release: release: context deadline exceeded"}`}}
+		}},
 		{"epochs of two shards", func(h *History) { h.Transitions[3].Shard, h.Transitions[3].Epoch = 1, 1 }},
 	}
 	for _, tt := range tests {

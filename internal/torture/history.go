@@ -98,8 +98,14 @@ type Transition struct {
 type Final struct {
 	Business map[string]bool // transactions whose business row exists
 	Rows     []Row
-	Held     []int // shards whose lease has an owner
-	Batches  int   // recorded and not finished
+	Held     []Held
+	Batches  int // recorded and not finished
+}
+
+// Held is a lease that has an owner.
+type Held struct {
+	Shard int
+	By    string
 }
 
 // A Row is a message at the end.
@@ -115,11 +121,13 @@ type Row struct {
 // An Outage is a time when the database did not run.
 type Outage struct{ From, To time.Time }
 
-// A LogLine is when a relay logged something.
+// A LogLine is something that a relay said. Alien: not through its logger, as a panic or
+// the race detector does; then it has the time of the line before it.
 type LogLine struct {
 	Relay string
 	At    time.Time
 	Text  string
+	Alien bool
 }
 
 // now is CLOCK_MONOTONIC: one clock for all processes of the machine, which nobody can

@@ -59,10 +59,10 @@ func (h *History) observe(ctx context.Context, db *sql.DB) error {
 		h.Transitions = append(h.Transitions, t)
 		return err
 	})
-	read(`SELECT shard FROM outbox_lease WHERE owner IS NOT NULL ORDER BY shard`, func(rows *sql.Rows) error {
-		var shard int
-		err := rows.Scan(&shard)
-		h.Final.Held = append(h.Final.Held, shard)
+	read(`SELECT shard, instance FROM outbox_lease WHERE owner IS NOT NULL ORDER BY shard`, func(rows *sql.Rows) error {
+		var held Held
+		err := rows.Scan(&held.Shard, &held.By)
+		h.Final.Held = append(h.Final.Held, held)
 		return err
 	})
 	read(`SELECT count(*) FROM outbox_batch`, func(rows *sql.Rows) error { return rows.Scan(&h.Final.Batches) })

@@ -123,8 +123,7 @@ func (p *Process) explain() error {
 		strings.Join(lines[max(0, len(lines)-20):], "\n"))
 }
 
-// logLines reads what the process logged. A line that is not of the logger (a panic, a
-// report of the race detector) has the time of the line before it.
+// logLines reads what the process logged.
 func (p *Process) logLines() ([]LogLine, error) {
 	text, err := os.ReadFile(p.log)
 	if err != nil {
@@ -133,8 +132,8 @@ func (p *Process) logLines() ([]LogLine, error) {
 	var list []LogLine
 	var at struct{ Time time.Time }
 	for line := range strings.Lines(string(text)) {
-		_ = json.Unmarshal([]byte(line), &at)
-		list = append(list, LogLine{Relay: p.Spec.Name, At: at.Time, Text: strings.TrimSpace(line)})
+		alien := json.Unmarshal([]byte(line), &at) != nil
+		list = append(list, LogLine{Relay: p.Spec.Name, At: at.Time, Text: strings.TrimSpace(line), Alien: alien})
 	}
 	return list, nil
 }
