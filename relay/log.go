@@ -16,6 +16,7 @@ type logger struct {
 
 	mu         sync.Mutex
 	down       bool
+	restore    bool
 	downSince  time.Time
 	window     time.Time
 	lines      int
@@ -49,8 +50,8 @@ func (l *logger) databaseDown(ctx context.Context, op string, err error) {
 // restored logs once that nothing will be relayed until a person confirms.
 func (l *logger) restored(ctx context.Context, err error) {
 	l.mu.Lock()
-	first := !l.down
-	l.down, l.downSince = true, time.Now()
+	first := !l.restore
+	l.restore = true
 	l.mu.Unlock()
 	if first {
 		l.slog.LogAttrs(ctx, slog.LevelError, "restored database; nothing is relayed until it is confirmed", errAttr(err))
@@ -60,7 +61,7 @@ func (l *logger) restored(ctx context.Context, err error) {
 func (l *logger) databaseUp(ctx context.Context) {
 	l.mu.Lock()
 	was, since := l.down, l.downSince
-	l.down = false
+	l.down, l.restore = false, false
 	l.mu.Unlock()
 	if was {
 		l.info(ctx, "database available again", slog.Duration("elapsed", time.Since(since)))

@@ -95,6 +95,9 @@ func (r *Relay) PublishPending(ctx context.Context) (int, error) {
 	}
 	defer r.stop()
 
+	if err := newCrew(r).resize(ctx); err != nil {
+		return 0, err
+	}
 	leases, held, err := r.acquireAll(ctx)
 	if err != nil {
 		return 0, err
