@@ -97,10 +97,14 @@ func printable(s string) string {
 // are field names and common words.
 const echo = 24
 
+// tiny payloads, such as `0` or `true`, are not worth hiding and would be found all
+// over the text.
+const tiny = 6
+
 // removePayload drops echoes of the payload: whole, or any long run of it as a
 // client library quotes it.
 func removePayload(s string, payload []byte) string {
-	if short := bytes.TrimSpace(payload); len(short) > 0 && len(short) < echo {
+	if short := bytes.TrimSpace(payload); len(short) >= tiny && len(short) < echo {
 		s = strings.ReplaceAll(s, string(short), "[payload]")
 	}
 	s = removeEchoes(s, payload)

@@ -169,6 +169,10 @@ func repeat(err error, n int) []error {
 // none: the message is let go, no attempt is spent, and it is dispatched again.
 func (s *shift) ended(ctx context.Context, items []*item, errs []error, took time.Duration) {
 	cut := ctx.Err() != nil
+	for i, it := range items {
+		// Outside of the lock: a large payload takes milliseconds to look for.
+		it.text = outbox.SanitizeError(errs[i], it.rec.Payload, s.cfg.MaxError)
+	}
 	s.mu.Lock()
 	now := time.Now()
 	for i, it := range items {

@@ -61,7 +61,7 @@ type item struct {
 	gen     uint64
 	probe   bool
 	outcome outbox.Outcome
-	err     error
+	text    string // the sanitised error of its dispatch
 }
 
 type itemState uint8
@@ -262,8 +262,7 @@ func (l *ledger) admit(b *batch, it *item, rec *outbox.Record, now time.Time) {
 		l.enterLane(it)
 	}
 	if reason := l.stillborn(rec); reason != "" {
-		it.err = errStillborn(rec, reason, l.cfg.MaxPayload)
-		l.finish(it, l.deadOutcome(it, reason, it.err, 0), now)
+		l.finish(it, l.deadOutcome(it, reason, errStillborn(rec, reason, l.cfg.MaxPayload), 0), now)
 	}
 }
 

@@ -64,10 +64,12 @@ func (l *ledger) deadOutcome(it *item, reason string, err error, took time.Durat
 }
 
 func (l *ledger) outcome(it *item, kind outbox.OutcomeKind, err error, took time.Duration) outbox.Outcome {
-	it.err = err
+	if it.text == "" {
+		it.text = outbox.SanitizeError(err, nil, l.cfg.MaxError)
+	}
 	return outbox.Outcome{
 		Sequence: it.rec.Sequence, Kind: kind, Replays: it.rec.Replays, Attempts: it.rec.Attempts,
-		Error: outbox.SanitizeError(err, it.rec.Payload, l.cfg.MaxError),
+		Error: it.text,
 		Route: it.circuit.route, Took: took,
 	}
 }
