@@ -105,7 +105,6 @@ func (a *app) trade(ctx context.Context, sh *shop, events int, serve bool) error
 
 // showProgress redraws one line until ctx ends, and then removes it.
 func (a *app) showProgress(ctx context.Context, sh *shop) {
-	const clearLine = "\r\x1b[K"
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {

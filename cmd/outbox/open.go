@@ -41,9 +41,10 @@ type database struct {
 	// the daemon may create its schema unasked.
 	embedded bool
 
-	table func(name string) (store, error)
-	ping  func(context.Context) error
-	close func()
+	table   func(name string) (store, error)
+	scratch func(context.Context) (*scratch, error)
+	ping    func(context.Context) error
+	close   func()
 }
 
 // openDatabase picks the store by the DSN's scheme. It does no I/O beyond looking
@@ -85,6 +86,7 @@ func openSQLite(path string, create bool) (*database, error) {
 		table: func(name string) (store, error) {
 			return sqlitestore.New(db, sqlitestore.Config{Table: name})
 		},
+		scratch: func(ctx context.Context) (*scratch, error) { return sqliteScratch(ctx, path) },
 		ping: func(ctx context.Context) error {
 			// A ping opens the file but does not read it.
 			if _, err := db.ExecContext(ctx, "SELECT count(*) FROM sqlite_master"); err != nil {
@@ -140,9 +142,9 @@ func openPostgres(ctx context.Context, dsn string) (*database, error) {
 	}
 	return &database{
 		table: func(name string) (store, error) {
-			s, err := pgstore.New(pool, pgstore.Config{Table: name})
-			return s, err
+			return pgstore.New(pool, pgstore.Config{Table: name})
 		},
+		scratch: func(ctx context.Context) (*scratch, error) { return postgresScratch(ctx, pool) },
 		ping: func(ctx context.Context) error {
 			if err := pool.Ping(ctx); err != nil {
 				return fmt.Errorf("connect to %s: %w\ncheck --dsn, and that the server can be reached", config.Redact(dsn), err)

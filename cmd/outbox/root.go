@@ -56,7 +56,7 @@ func (a *app) root() *cobra.Command {
 
 	root.AddCommand(
 		a.migrateCommand(), a.relayCommand(), a.statusCommand(), a.listCommand(), a.showCommand(),
-		a.replayCommand(), a.configCommand(), a.demoCommand(), a.versionCommand(),
+		a.replayCommand(), a.configCommand(), a.benchCommand(), a.demoCommand(), a.versionCommand(),
 	)
 	return root
 }
@@ -131,6 +131,9 @@ func (a *app) loadTables(cmd *cobra.Command) (*config.Config, error) {
 	}
 	return cfg, nil
 }
+
+// clearLine removes the progress line.
+const clearLine = "\r\x1b[K"
 
 // interactive reports whether w is a terminal that can show a progress line.
 func interactive(w io.Writer) bool {
