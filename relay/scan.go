@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	minPoll    = time.Millisecond
+	minPoll    = 2 * time.Millisecond
 	dueEvery   = 50 * time.Millisecond // between two looks for due retries while busy
 	dueLimit   = 100
 	sweepEvery = 2 * time.Second
