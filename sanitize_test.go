@@ -86,8 +86,8 @@ func TestSanitizeKeepsWhatIsHarmless(t *testing.T) {
 func TestAURLErrorShowsItsHostOnly(t *testing.T) {
 	const slack = "https://hooks.slack.example/services/T0001/B0002/s3cr3tPath?t=s3cr3tQuery#s3cr3tPart"
 	refused := errors.New("connection refused")
-	_, unparsable := url.Parse("postgres://app:s3cr3t/Pass@db.example/shop")
-	_, control := url.Parse("https://h.example/s3cr3t\x7f")
+	unparsable := parseError("postgres://app:s3cr3t/Pass@db.example/shop")
+	control := parseError("https://h.example/s3cr3t\x7f")
 
 	for _, tt := range []struct {
 		name string
@@ -379,4 +379,10 @@ func TestAHostileErrorIsOnlyText(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
+}
+
+// parseError is the error of a URL that cannot be parsed.
+func parseError(raw string) error {
+	_, err := url.Parse(raw)
+	return err
 }

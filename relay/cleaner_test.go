@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,9 +87,9 @@ func TestTheCleanerWorksInBoundedBatchesAndOnlyAsLeader(t *testing.T) {
 		}
 		pass(time.Hour)
 		var purges []int
-		leader := false
+		var leader atomic.Bool
 		c, err := NewCleaner(store, CleanerConfig{
-			Retention: time.Minute, Interval: time.Minute, Batch: 10, Leader: func() bool { return leader && r.Leading() },
+			Retention: time.Minute, Interval: time.Minute, Batch: 10, Leader: func() bool { return leader.Load() && r.Leading() },
 			Hooks: Hooks{Purged: func(_ string, res outbox.PurgeResult) { purges = append(purges, res.Published) }},
 		})
 		if err != nil {
@@ -101,7 +102,7 @@ func TestTheCleanerWorksInBoundedBatchesAndOnlyAsLeader(t *testing.T) {
 		if len(purges) != 0 {
 			t.Errorf("purged %v without being the leader", purges)
 		}
-		leader = true
+		leader.Store(true)
 		pass(10 * time.Minute)
 		cancel()
 		if err := <-done; err != nil {

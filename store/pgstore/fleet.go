@@ -62,11 +62,7 @@ func (r resize) run(ctx context.Context) error {
 	if _, err := r.tx.Exec(ctx, r.sql.Timeouts, r.s.mode, operatorTimeout); err != nil {
 		return err
 	}
-	rows, err := r.tx.Query(ctx, r.sql.LockLeases, r.s.mode)
-	if err != nil {
-		return err
-	}
-	leases, err := pgx.CollectRows(rows, pgx.RowToStructByPos[lockedLease])
+	leases, err := lockLeases(ctx, r.tx, r.sql, r.s.mode)
 	if err != nil || len(leases) == r.shards {
 		return err
 	}
@@ -87,6 +83,23 @@ func (r resize) run(ctx context.Context) error {
 		return err
 	}
 	return r.splitBatches(ctx, epoch, draining)
+}
+
+// lockLeases locks every lease. Whoever waits for a resize finds the rows of its own
+// snapshot deleted and none in their place, so it looks again: the next statement's
+// snapshot has the new ones.
+func lockLeases(ctx context.Context, tx pgx.Tx, sql *statements, mode pgx.QueryExecMode) ([]lockedLease, error) {
+	for range 5 {
+		rows, err := tx.Query(ctx, sql.LockLeases, mode)
+		if err != nil {
+			return nil, err
+		}
+		leases, err := pgx.CollectRows(rows, pgx.RowToStructByPos[lockedLease])
+		if err != nil || len(leases) > 0 {
+			return leases, err
+		}
+	}
+	return nil, outbox.ErrLeaseHeld.With("leases", "are being resized by others; try again")
 }
 
 // lockedLease is a row of leases_lock.sql.

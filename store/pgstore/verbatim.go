@@ -102,11 +102,7 @@ func (s *Store) MigrateFull(ctx context.Context) error {
 
 // makeFull adds the columns and the view of the full layout while no relay works.
 func (s *Store) makeFull(ctx context.Context, tx pgx.Tx, l *layout, statements []string) error {
-	rows, err := tx.Query(ctx, l.sql.LockLeases, s.mode)
-	if err != nil {
-		return err
-	}
-	leases, err := pgx.CollectRows(rows, pgx.RowToStructByPos[lockedLease])
+	leases, err := lockLeases(ctx, tx, &l.sql, s.mode)
 	if err != nil {
 		return err
 	}
