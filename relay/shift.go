@@ -148,7 +148,7 @@ func (s *shift) hold(h outbox.Head) {
 }
 
 func (s *shift) readHeads(ctx context.Context) ([]outbox.Head, error) {
-	const page = 1000
+	const page = 50_000 // a store may have to sort all of them for each page
 	var heads []outbox.Head
 	for after := int64(0); ; {
 		some, err := s.lease.Heads(ctx, after, page)

@@ -64,6 +64,18 @@ func Check(h *History) []Violation {
 	return c.found
 }
 
+// Deaths tells of every dead message.
+func Deaths(h *History) []string {
+	c := newChecker(h)
+	var list []string
+	for _, r := range h.Final.Rows {
+		if f := c.fates[r.Event]; r.Dead && f != nil {
+			list = append(list, fmt.Sprintf("dead(%s) after %d attempts:%s", r.Reason, r.Attempts, c.story(f)))
+		}
+	}
+	return list
+}
+
 // A fate is all that is known about one event.
 type fate struct {
 	Event
@@ -136,6 +148,8 @@ func (f *fate) String() string {
 	return s
 }
 
+func (f *fate) dead() bool { return f.row != nil && f.row.Dead }
+
 // committed: the producer was told so, or was told nothing and the business row says so.
 func (c *checker) committed(tx *Transaction) bool {
 	return tx.Outcome == OK || tx.Outcome == Unknown && c.Final.Business[tx.ID]
@@ -186,12 +200,12 @@ func (c *checker) losses() {
 		}
 		for _, e := range tx.Events {
 			f := c.fates[e.ID]
-			switch dead := f.row != nil && f.row.Dead; {
-			case dead && f.row.Reason == "":
+			switch {
+			case f.dead() && f.row.Reason == "":
 				c.fail(Loss, "%s is dead without a reason", f)
 			case f.accepted == 0 && f.row != nil && f.row.Published:
 				c.fail(Loss, "%s counts as published and was never accepted", f)
-			case f.accepted == 0 && !dead:
+			case f.accepted == 0 && !f.dead():
 				c.fail(Loss, "%s was never accepted", f)
 			}
 		}
@@ -222,7 +236,7 @@ func (c *checker) order() {
 	for i := range c.Transactions {
 		for _, e := range c.Transactions[i].Events {
 			f := c.fates[e.ID]
-			if e.Key != "" && f.accepted != 0 && !(f.row != nil && f.row.Dead) {
+			if e.Key != "" && f.accepted != 0 && !f.dead() {
 				keys[e.Key] = append(keys[e.Key], f) // in order within a transaction
 			}
 		}
@@ -369,59 +383,4 @@ func (c *checker) alarms() {
 	for name, said := range words {
 		c.fail(Alarm, "%s said:\n\t%s", name, strings.Join(said, "\n\t"))
 	}
-}
-
-// Summary counts what happened, so that a run that showed nothing is noticed.
-type Summary struct {
-	OK, Fail, Unknown             int // transactions
-	Events, Deliveries, Refused   int
-	Duplicates                    int // accepted deliveries beyond the first of each event
-	Dead, Transitions, Takeovers  int
-	OutageLines, Outages, LogSize int
-}
-
-// Summarize counts a history.
-func Summarize(h *History) Summary {
-	s := Summary{Deliveries: len(h.Deliveries), Transitions: len(h.Transitions), Outages: len(h.Outages), LogSize: len(h.LogLines)}
-	for _, tx := range h.Transactions {
-		switch tx.Outcome {
-		case OK:
-			s.OK++
-			s.Events += len(tx.Events)
-		case Fail:
-			s.Fail++
-		default:
-			s.Unknown++
-		}
-	}
-	accepted := make(map[uuid.UUID]bool)
-	for _, d := range h.Deliveries {
-		switch {
-		case !d.Accepted:
-			s.Refused++
-		case accepted[d.Event]:
-			s.Duplicates++
-		}
-		accepted[d.Event] = accepted[d.Event] || d.Accepted
-	}
-	for _, r := range h.Final.Rows {
-		if r.Dead {
-			s.Dead++
-		}
-	}
-	holders := make(map[int]string)
-	for _, t := range h.Transitions {
-		if before, ok := holders[t.Shard]; ok && before != t.Holder {
-			s.Takeovers++
-		}
-		holders[t.Shard] = t.Holder
-	}
-	for _, o := range h.Outages {
-		for _, l := range h.LogLines {
-			if l.At.After(o.From) && l.At.Before(o.To) {
-				s.OutageLines++
-			}
-		}
-	}
-	return s
 }

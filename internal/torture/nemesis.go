@@ -2,6 +2,7 @@ package torture
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -96,27 +97,57 @@ func (r *Run) PauseRelay(ctx context.Context, dice *rand.Rand) string {
 	return fmt.Sprintf("SIGSTOP %s for %s", p.process.Spec.Name, pause.Round(time.Millisecond))
 }
 
+// PauseBackends stops the server's side of a relay for longer than its lease. What the
+// relay has sent waits in the sockets and runs when another relay has taken over: the
+// relay can do nothing about it any more, only the fence can.
+func (r *Run) PauseBackends(ctx context.Context, dice *rand.Rand) string {
+	p := r.victim(ctx, dice)
+	pause := p.relay.Lease + between(dice, 100*time.Millisecond, 1500*time.Millisecond)
+	pids, err := r.backends(ctx, `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1`,
+		p.process.Spec.Name)
+	if err != nil {
+		r.t.Errorf("find backends: %v", err)
+	}
+	r.signal(pids, syscall.SIGSTOP)
+	wait(ctx, pause)
+	r.signal(pids, syscall.SIGCONT)
+	return fmt.Sprintf("SIGSTOP %d backends of %s for %s", len(pids), p.process.Spec.Name, pause.Round(time.Millisecond))
+}
+
+// signal sends a signal to server processes. One that has ended meanwhile is fine.
+func (r *Run) signal(pids []int, s syscall.Signal) {
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+			r.t.Errorf("signal backend %d: %v", pid, err)
+		}
+	}
+}
+
 // TerminateBackends ends server connections under the hands of their owners.
 func (r *Run) TerminateBackends(ctx context.Context, dice *rand.Rand) string {
 	whose := []string{"relay-%", "%-%"}[dice.IntN(2)]
-	n, err := r.terminate(ctx, whose)
+	pids, err := r.backends(ctx, `SELECT pid FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name LIKE $1 AND pg_terminate_backend(pid)`, whose)
 	if err != nil {
 		r.t.Errorf("terminate backends: %v", err)
 	}
-	return fmt.Sprintf("pg_terminate_backend of %d connections of %s", n, whose)
+	return fmt.Sprintf("pg_terminate_backend of %d connections of %s", len(pids), whose)
 }
 
-func (r *Run) terminate(ctx context.Context, whose string) (n int, err error) {
+// backends runs a query that returns process ids, on a connection of its own.
+func (r *Run) backends(ctx context.Context, query, whose string) ([]int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, r.Place.DSN)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer conn.Close(ctx)
-	err = conn.QueryRow(ctx, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-		WHERE datname = current_database() AND application_name LIKE $1`, whose).Scan(&n)
-	return n, err
+	rows, err := conn.Query(ctx, query, whose)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int])
 }
 
 // CrashServer returns a fault that stops the server as in a crash and starts it again
@@ -128,7 +159,7 @@ func (r *Run) CrashServer(server *testenv.PGServer, longest time.Duration) Fault
 		from := time.Now()
 		wait(ctx, pause)
 		r.outages = append(r.outages, Outage{From: from, To: time.Now()})
-		server.Start()
+		server.Start() //nolint:contextcheck // a server that starts must not be given up halfway
 		return fmt.Sprintf("immediate server stop for %s", pause.Round(time.Millisecond))
 	}
 }

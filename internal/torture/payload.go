@@ -46,7 +46,8 @@ func unseal(payload json.RawMessage) (body, error) {
 	if sum(s.Body) != s.Sum {
 		return b, errors.New("the payload does not have the sum it names")
 	}
-	return b, json.Unmarshal(s.Body, &b)
+	err := json.Unmarshal(s.Body, &b)
+	return b, err
 }
 
 func sum(b []byte) string {

@@ -92,7 +92,7 @@ func (w *producing) transact(ctx context.Context, id string, msgs []outbox.Messa
 		*begun = now()
 		return Fail, err
 	}
-	defer tx.Rollback(ctx) // after a commit it does nothing
+	defer func() { _ = tx.Rollback(ctx) }() // after a commit it does nothing
 	*begun = now()
 	if err := tx.Business(ctx, id); err != nil {
 		return Fail, err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -68,7 +67,7 @@ func runDir(t testing.TB) string {
 	if logs == "" {
 		return t.TempDir()
 	}
-	dir, err := os.MkdirTemp(logs, "torture-*")
+	dir, err := os.MkdirTemp(logs, "torture-*") //nolint:usetesting // it outlives the test
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +162,7 @@ func (r *Run) enqueue(id string, msg outbox.Message) error {
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback(ctx) // after a commit it does nothing
+	defer func() { _ = tx.Rollback(ctx) }() // after a commit it does nothing
 	if err := errors.Join(tx.Business(ctx, id), tx.Enqueue(ctx, msg)); err != nil {
 		return err
 	}
@@ -207,15 +206,23 @@ func (r *Run) Pending() (int, error) {
 func (r *Run) Finish(patience time.Duration) *History {
 	r.t.Helper()
 	for _, p := range r.producers {
+		if err := p.Signal(syscall.SIGTERM); err != nil { // all of them at once
+			r.t.Error(err)
+		}
+	}
+	for _, p := range r.producers {
 		if err := p.Stop(); err != nil {
 			r.t.Error(err)
 		}
 	}
+	began := time.Now()
 	drained := func(ctx context.Context) bool {
 		n, err := Pending(ctx, r.db.SQL())
 		return err == nil && n == 0
 	}
-	if !r.until(patience, drained) {
+	if r.until(patience, drained) {
+		r.t.Logf("drained in %s", time.Since(began).Round(time.Millisecond))
+	} else {
 		r.t.Logf("not drained within %s", patience) // what is left, the checker reports
 	}
 	for _, p := range r.relays {
@@ -254,19 +261,26 @@ func (r *Run) history() (*History, error) {
 		}
 	}
 	slices.SortStableFunc(h.Deliveries, func(a, b Delivery) int { return cmp.Compare(a.At, b.At) })
-	return h, h.observe(r.t.Context(), r.db.SQL())
+	if err := h.observe(r.t.Context(), r.db.SQL()); err != nil {
+		return nil, err
+	}
+	return h, nil
 }
 
 func fileExists(path string) bool {
-	found, err := filepath.Glob(path)
-	return err == nil && len(found) == 1
+	_, err := os.Stat(path)
+	return err == nil
 }
 
-// Report fails the test for every violation, the first few of each rule in full.
+// Report fails the test for every violation, the first few of each rule in full. It
+// tells of every dead message: it may be dead, and somebody should know why.
 func Report(t testing.TB, h *History) {
 	t.Helper()
 	t.Logf("%+v", Summarize(h))
 	const inFull = 5
+	for _, story := range Deaths(h) {
+		t.Log(story)
+	}
 	said := make(map[Rule]int)
 	for _, v := range Check(h) {
 		if said[v.Rule]++; said[v.Rule] <= inFull {

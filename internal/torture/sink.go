@@ -2,12 +2,15 @@ package torture
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"os"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/go-outbox/outbox"
 	"github.com/go-outbox/outbox/relay"
@@ -30,6 +33,13 @@ type Sink struct {
 	Errors float64
 	Slow   float64
 	Delay  time.Duration
+	// One event in a hundred takes up to Heavy, each time: so there is always
+	// something in flight when a relay is struck, and again when it wakes up and
+	// somebody else has taken over.
+	Heavy time.Duration
+	// One refusal in five asks to be tried again after up to Later: so keys are
+	// held while leases change hands.
+	Later time.Duration
 }
 
 // poisonExit is the status of a process that a poison event has ended.
@@ -75,11 +85,11 @@ var _ outbox.Dispatcher = (*recorder)(nil)
 // Dispatch writes down the delivery, then answers. What is not written down was not
 // delivered, as far as anybody can tell.
 func (s *recorder) Dispatch(ctx context.Context, msg outbox.DispatchedMessage) error {
-	accept, delay := s.choose()
+	delay, answer := s.choose(msg.Meta.EventID)
 	b, damage := unseal(msg.Payload)
 	d := Delivery{
 		Event: msg.Meta.EventID, Key: msg.Meta.Key, N: b.N, Sequence: msg.Meta.Sequence, Attempt: msg.Meta.Attempts,
-		Relay: s.relay, Pid: os.Getpid(), Sum: sum(msg.Payload), Accepted: accept && !b.Poison,
+		Relay: s.relay, Pid: os.Getpid(), Sum: sum(msg.Payload), Accepted: answer == nil && !b.Poison,
 	}
 	if damage != nil {
 		d.Damage = damage.Error()
@@ -92,17 +102,23 @@ func (s *recorder) Dispatch(ctx context.Context, msg outbox.DispatchedMessage) e
 	if delay > 0 && !wait(ctx, delay) {
 		return context.Cause(ctx)
 	}
-	if !accept {
-		return errRefused
-	}
-	return nil
+	return answer
 }
 
-func (s *recorder) choose() (accept bool, delay time.Duration) {
+func (s *recorder) choose(event uuid.UUID) (delay time.Duration, answer error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dice.Float64() < s.Slow {
 		delay = between(s.dice, 0, s.Delay)
 	}
-	return s.dice.Float64() >= s.Errors, delay
+	if weight := binary.BigEndian.Uint32(event[12:]); weight%100 == 0 {
+		delay += s.Heavy * time.Duration(weight/100%100) / 100
+	}
+	if s.dice.Float64() < s.Errors {
+		answer = errRefused
+		if s.dice.IntN(5) == 0 {
+			answer = outbox.RetryAfter(errRefused, between(s.dice, 0, s.Later))
+		}
+	}
+	return delay, answer
 }

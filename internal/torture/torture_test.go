@@ -37,7 +37,7 @@ func TestRelaysOnOneSQLiteFileSurviveBeingKilled(t *testing.T) {
 	r := NewRun(t, sqliteFile(t), seed(t))
 	config := Relay{
 		Lease: time.Second, Batch: 64, MaxAttempts: 25,
-		Sink: Sink{Errors: 0.05, Slow: 0.1, Delay: 50 * time.Millisecond},
+		Sink: answers(300 * time.Millisecond),
 	}
 	r.Relay(config)
 	r.Relay(config)
@@ -57,8 +57,8 @@ func TestRelaysOnPostgresSurviveKillsPausesAndServerCrashes(t *testing.T) {
 	server := testenv.PrivatePostgres(t)
 	r := NewRun(t, Place{Driver: Postgres, DSN: server.DSN()}, seed(t))
 	config := Relay{
-		Lease: 1500 * time.Millisecond, Batch: 64, MaxAttempts: 25, Shards: 1 + int(r.Seed%2),
-		Sink: Sink{Errors: 0.05, Slow: 0.1, Delay: 50 * time.Millisecond},
+		Lease: 1500 * time.Millisecond, Batch: 32, MaxAttempts: 25, Shards: 1 + int(r.Seed%2),
+		Sink: answers(time.Second),
 	}
 	r.Relay(config)
 	r.Relay(config)
@@ -66,7 +66,7 @@ func TestRelaysOnPostgresSurviveKillsPausesAndServerCrashes(t *testing.T) {
 	r.AwaitWork(patience)
 
 	r.Torment(Nemesis{
-		Faults: []Fault{r.KillRelay, r.PauseRelay, r.TerminateBackends, r.CrashServer(server, 4*time.Second)},
+		Faults: []Fault{r.KillRelay, r.PauseRelay, r.PauseBackends, r.TerminateBackends, r.CrashServer(server, 4*time.Second)},
 		Calm:   [2]time.Duration{500 * time.Millisecond, 1500 * time.Millisecond},
 	}, seconds(t, 12))
 
@@ -151,6 +151,11 @@ func superviseUntilDrained(t *testing.T, r *Run, p *Position, maxDeaths int) (de
 			return deaths
 		}
 	}
+}
+
+// answers are those of a sink with its bad moments.
+func answers(heavy time.Duration) Sink {
+	return Sink{Errors: 0.05, Slow: 0.1, Delay: 50 * time.Millisecond, Heavy: heavy, Later: 3 * time.Second}
 }
 
 // notVacuous fails a run that had nothing to show.
