@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo fast dev test test-postgres-all lint bench
+.PHONY: help demo fast dev test test-postgres-all readiness lint bench
 
 TESTENV := go run ./internal/testenv/cmd/testenv
 
@@ -27,8 +27,11 @@ test-postgres-all: ## the PostgreSQL tests on 16, 17 and 18 as well (binaries fr
 			$(TESTENV) run -- go test -count=1 ./internal/testenv/... ./store/pgstore/...; \
 	done
 
+readiness: ## make test, and write its record to docs/readiness.md
+	@READINESS=docs/readiness.md TEST_FLAGS="-race -timeout 15m -p 2 -count=1" tools/test.sh
+
 lint: ## golangci-lint; building it the first time takes minutes
 	go tool -modfile=tools/lint.mod golangci-lint run ./...
 
-bench: ## every benchmark, with real servers
-	@$(TESTENV) run -- go test -run '^$$' -bench . -benchmem ./...
+bench: ## ours and the peers on a private PostgreSQL, the short form (see bench/README.md)
+	cd bench && go run . --quick

@@ -4,6 +4,7 @@
 #
 #   TEST_FLAGS  flags of go test (default: -race -timeout 10m -p 2)
 #   TEST_SCOPE  packages (default: ./...)
+#   READINESS   file to write the record of the run to (make readiness)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +19,9 @@ step() {
 	local name=$1
 	shift
 	echo "== $name"
+	local began=$SECONDS
 	if "$@" 2>&1 | tee "$logs/$name.log"; then
+		echo "| $name | $((SECONDS - began)) s | pass |" >>"$logs/steps"
 		return
 	fi
 	echo
@@ -58,6 +61,29 @@ slowest() {
 	awk '$1 == "ok" && $3 ~ /^[0-9.]+s$/ { printf "%9s  %s\n", $3, $2 }' "$logs/test.log" | sort -rn | head -10
 }
 
+# record: the run as a page, followed by the runs that make test does not contain.
+record() {
+	cat <<-PAGE
+		# Readiness
+
+		The record of one \`make test\`, written by \`make readiness\`. Durations are of one machine and say nothing about speed.
+
+		- **Date**: $(date -u +%F), commit \`$(git rev-parse --short HEAD)\`
+		- **Machine**: $(uname -s), $(nproc) cores, $(go version | cut -d' ' -f3)
+		- **Backends**: $(sed -n 's/^testenv: with //p' "$logs/test.log" | head -1)
+
+		| step | took | result |
+		|---|---|---|
+		$(cat "$logs/steps")
+
+		| package | took | result |
+		|---|---|---|
+		$(awk '$1 == "ok" { sub("github.com/go-outbox/", "", $2); printf "| `%s` | %s | pass |\n", $2, $3 == "(cached)" ? "cached" : $3 }' "$logs/test.log")
+
+	PAGE
+	cat docs/readiness.extra.md
+}
+
 step format format
 step vet go vet "${scope[@]}"
 step staticcheck go tool -modfile=tools/go.mod staticcheck "${scope[@]}"
@@ -67,5 +93,8 @@ step test with_servers go test "${flags[@]}" "${scope[@]}"
 echo
 slowest
 grep '^testenv: WITHOUT' "$logs/test.log" || true
+if [ -n "${READINESS:-}" ]; then
+	record >"$READINESS"
+fi
 echo "PASS: $(grep -c '^ok' "$logs/test.log") packages in ${SECONDS}s"
 rm -rf "$logs"
