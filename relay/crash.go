@@ -41,12 +41,9 @@ func (s *shift) recover(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
-	l := s.ledger
-	for _, o := range orphans {
-		l.nextNo = max(l.nextNo, o.No+1)
-	}
-	step := l.adopt(orphans, records)
-	l.holdSuspects()
+	s.mu.Lock() // the renewer is at work already
+	step := s.ledger.adopt(orphans, records)
+	s.mu.Unlock()
 	if step.Empty() {
 		return nil
 	}
@@ -79,6 +76,9 @@ func (l *ledger) adopt(orphans []outbox.Orphan, records map[int64]*outbox.Record
 	// A message can be in two batches when it was parked and read again; the
 	// higher suspicion counts.
 	slices.SortFunc(orphans, func(a, b outbox.Orphan) int { return cmp.Compare(b.Crashes, a.Crashes) })
+	for _, o := range orphans {
+		l.nextNo = max(l.nextNo, o.No+1)
+	}
 	var step outbox.Step
 	for _, o := range orphans {
 		var items []*item
@@ -104,6 +104,7 @@ func (l *ledger) adopt(orphans []outbox.Orphan, records map[int64]*outbox.Record
 			}
 		}
 	}
+	l.holdSuspects()
 	return step
 }
 

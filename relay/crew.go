@@ -94,6 +94,9 @@ func (c *crew) resize(ctx context.Context) error {
 // tend adjusts the number of shifts to our share and says when to look again.
 func (c *crew) tend(ctx context.Context) (time.Duration, error) {
 	if err := c.heartbeat(ctx); err != nil {
+		if ctx.Err() != nil {
+			return 0, nil
+		}
 		if fatal(err) {
 			return 0, err
 		}

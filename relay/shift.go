@@ -135,6 +135,8 @@ func (s *shift) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, h := range heads {
 		s.hold(h)
 	}
