@@ -21,6 +21,7 @@ type Config struct {
 
 	Relay   Relay
 	Cleaner Cleaner
+	Admin   Admin
 	Metrics Metrics
 	Log     Log
 
@@ -66,7 +67,14 @@ type Cleaner struct {
 	DeadRetention time.Duration
 }
 
-// Metrics is where metrics are served.
+// Admin is the listener for metrics and health.
+type Admin struct {
+	// Addr is host:port; empty means no listener.
+	Addr string
+}
+
+// Metrics serves the metrics at one more path of the admin listener, which has them at
+// /metrics anyway.
 type Metrics struct {
 	Enabled bool
 	Path    string

@@ -151,13 +151,18 @@ var Settings = []Setting{
 		bind: func(c *Config) value { return durationValue{&c.Cleaner.DeadRetention, 0} },
 	},
 	{
+		Key: "admin.addr", Env: []string{"OUTBOX_ADMIN_ADDR"}, Flag: "admin",
+		Help: "Address of the admin listener, such as `127.0.0.1:9464`: `/metrics`, `/healthz` and `/readyz`. It has no authentication; empty means none.",
+		bind: func(c *Config) value { return textValue{&c.Admin.Addr} },
+	},
+	{
 		Key: "metrics.enabled", Env: []string{"PROMETHEUS_METRICS_ENABLED"}, Flag: "metrics", Default: "false",
-		Help: "Reserved for the metrics endpoint, which this version does not have yet; `true` is reported at start.",
+		Help: "Serve the metrics at `metrics.path` of the admin listener as well.",
 		bind: func(c *Config) value { return boolValue{&c.Metrics.Enabled} },
 	},
 	{
 		Key: "metrics.path", Env: []string{"PROMETHEUS_METRICS_PATH"}, Flag: "metrics-path", Default: "/debug/prometheus",
-		Help: "Path of the metrics endpoint.",
+		Help: "The further path of the metrics.",
 		bind: func(c *Config) value { return textValue{&c.Metrics.Path} },
 	},
 	{

@@ -42,8 +42,8 @@ func (a *app) relay(ctx context.Context, cfg *config.Config, once bool) error {
 	for _, note := range cfg.Notes {
 		log.WarnContext(ctx, "setting without effect", slog.String("note", note))
 	}
-	if cfg.Metrics.Enabled {
-		log.WarnContext(ctx, "metrics are enabled, but this version serves none")
+	if cfg.Metrics.Enabled && cfg.Admin.Addr == "" {
+		log.WarnContext(ctx, "metrics are enabled, but there is no admin listener: set --admin or OUTBOX_ADMIN_ADDR")
 	}
 	if reason := idle(cfg); reason != "" {
 		log.InfoContext(ctx, "relaying nothing", slog.String("because", reason))
@@ -92,14 +92,18 @@ func (a *app) relayTo(ctx context.Context, cfg *config.Config, d outbox.Dispatch
 			return err
 		}
 	}
-	relays, err := newRelays(ctx, cfg, stores, d, log)
+	adm, err := newAdmin(cfg, stores)
+	if err != nil {
+		return err
+	}
+	relays, err := newRelays(ctx, cfg, stores, d, adm, log)
 	if err != nil {
 		return err
 	}
 	if once {
 		return publishPending(ctx, stores, relays, log)
 	}
-	return serve(ctx, cfg, db, stores, relays, log)
+	return serve(ctx, cfg, db, stores, relays, adm, log)
 }
 
 func migrateAll(ctx context.Context, stores []store, log *slog.Logger) error {
@@ -116,7 +120,9 @@ func migrateAll(ctx context.Context, stores []store, log *slog.Logger) error {
 }
 
 // newRelays makes one relay for each store whose schema is right.
-func newRelays(ctx context.Context, cfg *config.Config, stores []store, d outbox.Dispatcher, log *slog.Logger) ([]*relay.Relay, error) {
+func newRelays(
+	ctx context.Context, cfg *config.Config, stores []store, d outbox.Dispatcher, adm *admin, log *slog.Logger,
+) ([]*relay.Relay, error) {
 	relays := make([]*relay.Relay, len(stores))
 	for i, s := range stores {
 		if err := s.CheckSchema(ctx); err != nil {
@@ -124,6 +130,7 @@ func newRelays(ctx context.Context, cfg *config.Config, stores []store, d outbox
 		}
 		rc := cfg.RelayConfig(s.Table())
 		rc.Version, rc.Log = version(), log
+		rc.Instance, rc.Hooks = adm.instance, adm.metrics.Hooks()
 		r, err := relay.New(s, d, rc)
 		if err != nil {
 			return nil, err
@@ -156,7 +163,13 @@ func publishPending(ctx context.Context, stores []store, relays []*relay.Relay, 
 }
 
 // serve runs the relays and cleaners until ctx ends and everything has stopped.
-func serve(ctx context.Context, cfg *config.Config, db *database, stores []store, relays []*relay.Relay, log *slog.Logger) error {
+func serve(
+	ctx context.Context, cfg *config.Config, db *database, stores []store, relays []*relay.Relay, adm *admin, log *slog.Logger,
+) error {
+	if err := adm.listen(ctx, log); err != nil {
+		return err
+	}
+	defer adm.close()
 	scheduler := relay.NewScheduler(relay.SchedulerConfig{Log: log})
 	leading := make(map[string]func() bool, len(relays))
 	for i, r := range relays {
@@ -166,7 +179,7 @@ func serve(ctx context.Context, cfg *config.Config, db *database, stores []store
 		}
 	}
 	for _, name := range cfg.CleanerTables() {
-		if err := addCleaner(scheduler, cfg, db, name, leading[name], log); err != nil {
+		if err := addCleaner(scheduler, cfg, db, name, leading[name], adm, log); err != nil {
 			return err
 		}
 	}
@@ -192,13 +205,15 @@ func serve(ctx context.Context, cfg *config.Config, db *database, stores []store
 // stopMargin is for what follows a drain: settling and giving the leases back.
 const stopMargin = 15 * time.Second
 
-func addCleaner(scheduler *relay.Scheduler, cfg *config.Config, db *database, table string, leading func() bool, log *slog.Logger) error {
+func addCleaner(
+	scheduler *relay.Scheduler, cfg *config.Config, db *database, table string, leading func() bool, adm *admin, log *slog.Logger,
+) error {
 	s, err := db.table(table)
 	if err != nil {
 		return err
 	}
 	cc := cfg.CleanerConfig()
-	cc.Leader, cc.Log = leading, log
+	cc.Leader, cc.Log, cc.Hooks = leading, log, adm.metrics.Hooks()
 	cleaner, err := relay.NewCleaner(s, cc)
 	if err != nil {
 		return err
