@@ -78,11 +78,13 @@ func (s *scan) next(now time.Time, room int, cfg *Config, bytes int) (outbox.Rea
 	if wait := s.wait(now); wait > 0 {
 		return outbox.ReadRequest{}, wait
 	}
-	if room < min(cfg.Batch, cfg.Window, 64) {
+	if room < min(cfg.Batch, (cfg.Window+1)/2) {
 		return outbox.ReadRequest{}, never // until something is settled
 	}
 	s.kicked = false
-	limit := min(room, cfg.Batch)
+	// A statement costs the database something whatever it returns: read several
+	// batches at once while there is a backlog.
+	limit := min(room, max(cfg.Batch, cfg.Window/2))
 	req := outbox.ReadRequest{After: s.pos, Limit: limit, MaxBytes: cfg.MaxBytes - bytes, All: s.all || s.pos < s.top}
 	req.IDs = s.gaps.ids()
 	if s.eager || !now.Before(s.dueNext) || (!s.dueAt.IsZero() && !now.Before(s.dueAt)) {

@@ -115,7 +115,7 @@ func weigh(err error) error {
 	return err
 }
 
-// ErrNoEventID: the message cannot be deduplicated. Its code is
+// ErrNoEventID says that a message cannot be deduplicated. Its code is
 // OUTBOX_NO_EVENT_ID.
 var ErrNoEventID error = &codedError{"OUTBOX_NO_EVENT_ID", "message has no event id"}
 
