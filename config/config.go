@@ -19,6 +19,7 @@ type Config struct {
 	// AutoMigrate is auto (SQLite only), true or false.
 	AutoMigrate string
 
+	Webhook Webhook
 	Relay   Relay
 	Cleaner Cleaner
 	Admin   Admin
@@ -29,6 +30,12 @@ type Config struct {
 	Notes []string
 
 	origins map[string]Origin
+}
+
+// Webhook is how messages are posted to an https:// sink.
+type Webhook struct {
+	SecretFile string
+	Allow      []string
 }
 
 // Relay is what the relays do.

@@ -37,8 +37,18 @@ var Settings = []Setting{
 	},
 	{
 		Key: "sink", Env: []string{"OUTBOX_SINK"}, Flag: "sink", Secret: true,
-		Help: "Destination: `stdout:` or `file:PATH`, JSON lines both.",
+		Help: "Destination: `stdout:` or `file:PATH`, JSON lines both, or the `https://` URL of a webhook.",
 		bind: func(c *Config) value { return textValue{&c.Sink} },
+	},
+	{
+		Key: "webhook.secret_file", Env: []string{"OUTBOX_WEBHOOK_SECRET_FILE"}, Flag: "webhook-secret-file",
+		Help: "File with the secrets that sign webhooks, one `whsec_…` a line; several while one is rotated.",
+		bind: func(c *Config) value { return textValue{&c.Webhook.SecretFile} },
+	},
+	{
+		Key: "webhook.allow", Env: []string{"OUTBOX_WEBHOOK_ALLOW"}, Flag: "webhook-allow",
+		Help: "Networks that webhooks may reach although they are not public, as CIDRs separated by commas. `http://` needs it, too.",
+		bind: func(c *Config) value { return listValue{&c.Webhook.Allow} },
 	},
 	{
 		Key: "auto_migrate", Env: []string{"OUTBOX_AUTO_MIGRATE"}, Flag: "auto-migrate", Default: "auto",

@@ -206,13 +206,14 @@ type sink struct {
 }
 
 // openSink picks the sink by the URL's scheme.
-func openSink(spec string, stdout io.Writer) (*sink, error) {
-	scheme, rest, ok := strings.Cut(spec, ":")
+func openSink(cfg *config.Config, stdout io.Writer) (*sink, error) {
+	const known = "stdout:, file:PATH or https://HOST/PATH"
+	scheme, rest, ok := strings.Cut(cfg.Sink, ":")
 	switch {
-	case spec == "":
-		return nil, usagef("no destination: use --sink stdout: or --sink file:PATH")
+	case cfg.Sink == "":
+		return nil, usagef("no destination: use --sink with %s", known)
 	case !ok:
-		return nil, usagef("the sink has no scheme: use stdout: or file:PATH")
+		return nil, usagef("the sink has no scheme: use %s", known)
 	}
 	switch scheme {
 	case "stdout":
@@ -230,6 +231,8 @@ func openSink(spec string, stdout io.Writer) (*sink, error) {
 			return nil, err
 		}
 		return &sink{s, s.Close}, nil
+	case "https", "http":
+		return openWebhook(cfg)
 	}
-	return nil, usagef("unknown sink %q: use stdout: or file:PATH", scheme)
+	return nil, usagef("unknown sink %q: use %s", scheme, known)
 }

@@ -53,7 +53,7 @@ func (a *app) relay(ctx context.Context, cfg *config.Config, once bool) error {
 		return nil
 	}
 
-	sink, err := openSink(cfg.Sink, a.out)
+	sink, err := openSink(cfg, a.out)
 	if err != nil {
 		return err
 	}
