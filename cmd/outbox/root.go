@@ -56,7 +56,7 @@ func (a *app) root() *cobra.Command {
 
 	root.AddCommand(
 		a.migrateCommand(), a.relayCommand(), a.statusCommand(), a.listCommand(), a.showCommand(),
-		a.replayCommand(), a.configCommand(), a.benchCommand(), a.demoCommand(), a.versionCommand(),
+		a.replayCommand(), a.contractCommand(), a.configCommand(), a.benchCommand(), a.demoCommand(), a.versionCommand(),
 	)
 	return root
 }

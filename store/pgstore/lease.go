@@ -26,6 +26,11 @@ type lease struct {
 	excused bool      // the previous owner's crash is no crash
 	seen    scanner
 	mean    int // bytes per payload in the last page
+
+	// Of a verbatim table.
+	trail    trail
+	flight   flight
+	versions versioner
 }
 
 var _ outbox.Lease = (*lease)(nil)
@@ -42,7 +47,7 @@ func (s *Store) Acquire(ctx context.Context, req outbox.LeaseRequest) (outbox.Le
 	if err != nil {
 		return nil, s.explain("acquire", err)
 	}
-	l := &lease{s: s, sql: &layout.sql, traits: layout.traits, owner: pgUUID(uuid.New()), ttl: req.TTL}
+	l := &lease{s: s, sql: &layout.sql, traits: layout.traits, owner: pgUUID(uuid.New()), ttl: req.TTL, flight: newFlight()}
 	if err := l.acquire(ctx, req); err != nil {
 		return nil, s.explain("acquire", err)
 	}
@@ -74,6 +79,7 @@ func (l *lease) acquire(ctx context.Context, req outbox.LeaseRequest) error {
 	if err != nil {
 		l.giveBack(ctx)
 	}
+	l.info.Gapless = l.verbatim // it finds what commits late by other means; see trail
 	return err
 }
 

@@ -207,4 +207,6 @@ type statements struct {
 	Notify      string `sql:"notify.sql"`
 
 	Layout string `sql:"layout.sql"`
+
+	FindIDs string // of the verbatim layout
 }

@@ -26,6 +26,9 @@ const (
 
 // Read returns messages as of one snapshot, in one statement.
 func (l *lease) Read(ctx context.Context, req outbox.ReadRequest) (outbox.Page, error) {
+	if l.verbatim {
+		return l.readVerbatim(ctx, req)
+	}
 	var page outbox.Page
 	err := again(func() error {
 		statement, args := l.query(req)

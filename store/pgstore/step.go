@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/go-outbox/outbox"
 )
 
@@ -17,30 +15,20 @@ func (l *lease) Step(ctx context.Context, step outbox.Step) error {
 	if step.Empty() {
 		return nil
 	}
+	if l.verbatim {
+		return l.s.explain("step", l.stepVerbatim(ctx, &step))
+	}
 	statement, args, err := l.stepQuery(&step)
 	if err != nil {
 		return l.s.explain("step", err)
 	}
 	var held int
 	var ignored string
-	run := func(q rower) error {
-		return again(func() error { return q.QueryRow(ctx, statement, args...).Scan(&held, &ignored) })
-	}
-	if l.verbatim {
-		// See sql/verbatim/step_keep.sql: the lock comes one statement earlier.
-		err = l.inFence(ctx, func(tx pgx.Tx) error { return run(tx) })
-	} else {
-		err = run(l.s.pool)
-	}
+	err = again(func() error { return l.s.pool.QueryRow(ctx, statement, args...).Scan(&held, &ignored) })
 	if err == nil && held == 0 {
 		err = l.lost(ctx)
 	}
 	return l.s.explain("step", err)
-}
-
-// A rower is a pool or a transaction.
-type rower interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
 // stepQuery chooses the statement. Messages that were published on their first
@@ -49,7 +37,7 @@ type rower interface {
 func (l *lease) stepQuery(step *outbox.Step) (string, []any, error) {
 	bulk, rest := split(step.Outcomes, step.Delete)
 	args := l.fenced(batchArgs(step)...)
-	if len(rest)+len(step.Start)+len(step.Beat) > 0 || l.verbatim {
+	if len(rest)+len(step.Start)+len(step.Beat) > 0 {
 		arrays, err := outcomeArgs(rest)
 		args = append(append(args, bulk, orEmpty(step.Start), orEmpty(step.Beat)), arrays...)
 		return pick(step.Delete, l.sql.StepDeleteMixed, l.sql.StepKeepMixed), args, err
@@ -71,13 +59,18 @@ func pick(first bool, a, b string) string {
 func split(outcomes []outbox.Outcome, remove bool) (bulk []int64, rest []outbox.Outcome) {
 	bulk = make([]int64, 0, len(outcomes))
 	for _, o := range outcomes {
-		if o.Kind == outbox.Published && o.Replays == 0 && (remove || o.Spent == 1 && o.RoutesDone == nil) {
+		if ordinary(o, remove) {
 			bulk = append(bulk, o.Sequence)
 		} else {
 			rest = append(rest, o)
 		}
 	}
 	return bulk, rest
+}
+
+// ordinary reports whether an outcome has no value of its own.
+func ordinary(o outbox.Outcome, remove bool) bool {
+	return o.Kind == outbox.Published && o.Replays == 0 && (remove || o.Spent == 1 && o.RoutesDone == nil)
 }
 
 // dense reports whether ids are every integer between two: then a range is an

@@ -17,17 +17,26 @@ import (
 
 // The verbatim layout is a table of twelve columns that another tool owns. Every
 // statement that reads sees it through a view in the shape of the full layout; the
-// statements that write are its own.
+// statements that write are its own. How it is read and settled without an index on
+// sequence is in verbatim_read.go and verbatim_step.go.
 
-// verbatimStatements replace those of the full layout that write.
+// verbatimStatements replace those of the full layout that write, and those that
+// would need an index on sequence.
 type verbatimStatements struct {
 	Insert           string `sql:"insert.sql"`
 	InsertUnique     string `sql:"insert_unique.sql"`
 	InsertOrFind     string `sql:"insert_or_find.sql"`
 	InsertMany       string `sql:"insert_many.sql"`
 	InsertManyUnique string `sql:"insert_many_unique.sql"`
-	StepKeep         string `sql:"step_keep.sql"`
-	StepDelete       string `sql:"step_delete.sql"`
+	Situation        string `sql:"situation.sql"`
+	ReadFresh        string `sql:"read_fresh.sql"`
+	ReadAll          string `sql:"read_all.sql"`
+	StepKeepAny      string `sql:"step_keep_any.sql"`
+	StepKeepMixed    string `sql:"step_keep_mixed.sql"`
+	StepDeleteAny    string `sql:"step_delete_any.sql"`
+	StepDeleteMixed  string `sql:"step_delete_mixed.sql"`
+	FindIDs          string `sql:"find.sql"`
+	Stats            string `sql:"stats.sql"`
 	Crashed          string `sql:"crashed.sql"`
 	Replay           string `sql:"replay.sql"`
 	PurgeDelete      string `sql:"purge_delete.sql"`
@@ -38,8 +47,11 @@ func (v *verbatimStatements) replace(s *statements) {
 	s.Insert, s.InsertUnique = v.Insert, v.InsertUnique
 	s.InsertOrFind = v.InsertOrFind
 	s.InsertMany, s.InsertManyUnique = v.InsertMany, v.InsertManyUnique
-	s.StepKeepMixed, s.StepDeleteMixed = v.StepKeep, v.StepDelete
-	s.StepKeepRun, s.StepKeepAny, s.StepDeleteRun, s.StepDeleteAny = "", "", "", ""
+	s.Situation, s.Stats = v.Situation, v.Stats
+	s.ReadFresh, s.ReadAll = v.ReadFresh, v.ReadAll
+	s.StepKeepAny, s.StepKeepMixed = v.StepKeepAny, v.StepKeepMixed
+	s.StepDeleteAny, s.StepDeleteMixed = v.StepDeleteAny, v.StepDeleteMixed
+	s.StepKeepRun, s.StepDeleteRun, s.FindIDs = "", "", v.FindIDs
 	s.Crashed, s.Replay = v.Crashed, v.Replay
 	s.PurgeDelete, s.PurgeDead = v.PurgeDelete, v.PurgeDead
 }
