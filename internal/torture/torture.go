@@ -65,8 +65,9 @@ func runChild(text string) error {
 		return fmt.Errorf("read %s: %w", childVariable, err)
 	}
 	go endWithParent()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
+	// Caught until the end: a signal that comes as the child is about to end by itself
+	// must not look like a crash.
+	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	journal, err := openJournal(spec.Journal)
 	if err != nil {
 		return err

@@ -50,13 +50,18 @@ func (s *Store) transact(ctx context.Context, begin string, fn func(context.Cont
 	if err := fn(ctx, conn); err != nil {
 		return err
 	}
-	// An interrupted commit would leave the outcome unknown for nothing: it is
-	// the last and a short step.
-	if _, err := conn.ExecContext(context.WithoutCancel(ctx), "COMMIT"); err != nil {
+	if err := commit(ctx, conn); err != nil {
 		return err
 	}
 	committed = true
 	return nil
+}
+
+// commit ends a transaction. Without a write-ahead log it has to wait for readers, and
+// may be repeated: a COMMIT that found the file busy leaves the transaction as it was.
+// It is not interrupted: that would leave the outcome unknown for nothing.
+func commit(ctx context.Context, conn *sql.Conn) error {
+	return untilFree(ctx, func() error { return exec(context.WithoutCancel(ctx), conn, "COMMIT") })
 }
 
 // rollback ends a transaction even though ctx may have ended. A connection that
