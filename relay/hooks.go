@@ -11,7 +11,7 @@ import (
 // new fields may be added.
 type Hooks struct {
 	// LeaseAcquired and LeaseLost run when a shard begins and ends to be worked
-	// by this relay. Takeover: the previous owner's lease had expired.
+	// by this relay; the error of LeaseLost is nil when it was given back in order.
 	LeaseAcquired func(table string, lease outbox.LeaseInfo)
 	LeaseLost     func(table string, lease outbox.LeaseInfo, err error)
 	// Read runs after each look at the table that found messages; Stepped after
