@@ -79,6 +79,24 @@ func HotStatements(l outbox.Lease, first, count int64) []Statement {
 	return list
 }
 
+// VerbatimReads are the ordinary reads of a verbatim table: from the start, and from
+// where the lease is with a lap behind it.
+func VerbatimReads(l outbox.Lease) []Statement {
+	le := l.(*lease)
+	at := le.trail.at
+	var list []Statement
+	read := func(name string, fresh, late int) {
+		sql, args := le.verbatimQuery(outbox.ReadRequest{Due: 1}, fresh, late)
+		list = append(list, Statement{name, sql, args[2:]})
+	}
+	le.trail.at = outbox.DueCursor{}
+	read("from the start", 1000, 0)
+	le.trail.at, le.trail.end = at, at
+	read("with a lap", 1000, 1000)
+	le.trail.end = outbox.DueCursor{}
+	return list
+}
+
 // WithShard narrows the slots of a lease, as a resize would.
 func WithShard(l outbox.Lease, lo, hi int) { l.(*lease).info.SlotLo, l.(*lease).info.SlotHi = lo, hi }
 

@@ -136,10 +136,7 @@ func (t traits) vars(n name) map[string]string {
 	vars["status"] = fmt.Sprintf(status, flying)
 	vars["shown"] = "0::smallint AS part, " + vars["columns"] + fmt.Sprintf(shown, flying)
 	vars["listed"] = strings.Replace(vars["shown"], " payload,", " NULL::bytea AS payload,", 1)
-	if t.verbatim { // the view would match a regular expression for each row
-		vars["columns"] = strings.Replace(vars["columns"], " event_version,", " NULL::integer AS event_version,", 1)
-		vars["next"] = strings.Replace(vars["columns"], " payload,", " NULL AS payload,", 1)
-	}
+	vars["next"] = strings.Replace(vars["columns"], " payload,", " NULL AS payload,", 1)
 	vars["paused"] = fmt.Sprintf(paused, vars["route"], n.table)
 	vars["payload"] = string(t.payload)
 	vars["comparable"] = equatable[t.payload]

@@ -1,11 +1,13 @@
 package pgstore_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -262,4 +264,269 @@ func TestStoreOnATableThatWasVerbatim(t *testing.T) {
 		exec(t, pool, "ALTER TABLE "+table+" ALTER tenant_id DROP DEFAULT, ALTER tenant_id TYPE text, ALTER tenant_id SET DEFAULT ''")
 		return harness(t, pool, openStore(t, pool, pgstore.Config{Table: table}), pgstore.JSON)
 	})
+}
+
+// verbatimStore is a store on a new verbatim table with n plain messages.
+func verbatimStore(t *testing.T, n int) (*pgstore.Store, *pgxpool.Pool) {
+	t.Helper()
+	pool := testenv.Postgres(t).Pool(t)
+	verbatim(t, pool, "org_outbox", "")
+	store := newStore(t, pool, pgstore.Config{Table: "org_outbox"})
+	for range n {
+		if _, err := store.EnqueueAutocommit(t.Context(), plain("")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return store, pool
+}
+
+// fresh reads and returns the sequences of the fresh part.
+func fresh(t *testing.T, lease outbox.Lease, req outbox.ReadRequest) []int64 {
+	t.Helper()
+	page, err := lease.Read(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []int64{}
+	for _, r := range page.Fresh {
+		ids = append(ids, r.Sequence)
+	}
+	if len(ids) > 0 && (!slices.IsSorted(ids) || page.Last < ids[len(ids)-1]) {
+		t.Errorf("page %v ends at %d", ids, page.Last)
+	}
+	return ids
+}
+
+func step(t *testing.T, lease outbox.Lease, s outbox.Step) {
+	t.Helper()
+	if err := lease.Step(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheVerbatimLayoutFindsWhatCommitsLate(t *testing.T) {
+	store, pool := verbatimStore(t, 0)
+	lease := acquire(t, store)
+	// The one that began first commits last, with the lower sequence or the higher.
+	var late []int64
+	var txs []pgx.Tx
+	for range 2 {
+		tx, err := pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback(context.Background()) }()
+		if _, err := tx.Exec(t.Context(), `SELECT 1`); err != nil { // fixes its now()
+			t.Fatal(err)
+		}
+		txs = append(txs, tx)
+	}
+	lower, err := store.Enqueue(t.Context(), txs[0], plain(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, err := store.EnqueueAutocommit(t.Context(), plain(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	higher, err := store.Enqueue(t.Context(), txs[1], plain(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	late = []int64{lower, higher}
+	if got := fresh(t, lease, outbox.ReadRequest{Limit: 10}); !slices.Equal(got, []int64{seen}) {
+		t.Fatalf("read %v, want %d", got, seen)
+	}
+	step(t, lease, outbox.Step{Record: []outbox.Batch{{No: 1, IDs: []int64{seen}}}})
+	for _, tx := range txs {
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	got := fresh(t, lease, outbox.ReadRequest{After: seen, Limit: 10})
+
+	if !slices.Equal(got, late) {
+		t.Errorf("read %v, want %v: not what is in flight", got, late)
+	}
+}
+
+func TestTheVerbatimLayoutReadsAgainWhatIsNoLongerInFlight(t *testing.T) {
+	store, _ := verbatimStore(t, 3)
+	lease := acquire(t, store)
+	ids := fresh(t, lease, outbox.ReadRequest{Limit: 10})
+	step(t, lease, outbox.Step{Record: []outbox.Batch{{No: 1, IDs: ids}}})
+	if got := fresh(t, lease, outbox.ReadRequest{Limit: 10}); len(got) != 0 {
+		t.Fatalf("read %v, which is in flight", got)
+	}
+
+	step(t, lease, outbox.Step{
+		Outcomes: []outbox.Outcome{{Sequence: ids[0], Spent: 1}, {Sequence: ids[1], Kind: outbox.Deferred}},
+		Done:     []int64{1},
+	})
+
+	if got := fresh(t, lease, outbox.ReadRequest{Limit: 10}); !slices.Equal(got, ids[1:]) {
+		t.Errorf("read %v, want %v: put back, and let go", got, ids[1:])
+	}
+}
+
+func TestTheVerbatimLayoutGoesOnAfterWhatThePayloadLimitTook(t *testing.T) {
+	store, _ := verbatimStore(t, 5)
+	lease := acquire(t, store)
+	var all []int64
+	for no := int64(1); no <= 5; no++ {
+		got := fresh(t, lease, outbox.ReadRequest{Limit: 10, MaxBytes: 1})
+		if len(got) != 1 {
+			t.Fatalf("read %v, want one", got)
+		}
+		step(t, lease, outbox.Step{Record: []outbox.Batch{{No: no, IDs: got}}})
+		all = append(all, got...)
+	}
+	if slices.Sort(all); len(slices.Compact(all)) != 5 {
+		t.Errorf("read %v, want every message once", all)
+	}
+}
+
+func TestTheVerbatimLayoutSaysWhatIsDueNext(t *testing.T) {
+	store, pool := verbatimStore(t, 1)
+	soon := plain("")
+	soon.AvailableAt = time.Now().Add(time.Hour)
+	id, err := store.EnqueueAutocommit(t.Context(), soon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease := acquire(t, store)
+	page, err := lease.Read(t.Context(), outbox.ReadRequest{Limit: 10, Due: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(page.Fresh) != 1 || len(page.Others) != 1 || page.Others[0].Sequence != id || page.Others[0].Due {
+		t.Errorf("read %v and %v, want the scheduled one as not due", page.Fresh, page.Others)
+	}
+	step(t, lease, outbox.Step{Record: []outbox.Batch{{No: 1, IDs: []int64{page.Fresh[0].Sequence}}}})
+
+	shift(t, pool, "org_outbox", 2*time.Hour)
+	lease = acquire(t, store)
+
+	if got := fresh(t, lease, outbox.ReadRequest{Limit: 10, Due: 10}); !slices.Contains(got, id) {
+		t.Errorf("read %v, want %d in its turn", got, id)
+	}
+}
+
+// The settle takes its snapshot and waits for the replay, whose generation is in
+// another table than the row that both write.
+func TestAReplayDuringASettleIsNotLostOnTheVerbatimLayout(t *testing.T) {
+	for name, s := range map[string]outbox.Step{"keep": {}, "delete": {Delete: true}} {
+		t.Run(name, func(t *testing.T) {
+			store, pool := verbatimStore(t, 2)
+			lease := acquire(t, store)
+			page, err := lease.Read(t.Context(), outbox.ReadRequest{Limit: 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			replayed, other := page.Fresh[0], page.Fresh[1]
+			// A transaction behind which the replay waits, and behind that the settle.
+			first, err := pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = first.Rollback(context.Background()) }()
+			if _, err := first.Exec(t.Context(), `SELECT 1 FROM org_outbox_lease FOR UPDATE`); err != nil {
+				t.Fatal(err)
+			}
+			var wg sync.WaitGroup
+			var replayErr, stepErr error
+			wg.Go(func() {
+				_, replayErr = store.Apply(t.Context(), outbox.Action{Verb: outbox.VerbReplay, EventID: replayed.EventID, Actor: "me", Reason: "test"})
+			})
+			blocked(t, pool, 1)
+			wg.Go(func() {
+				s.Outcomes = []outbox.Outcome{{Sequence: replayed.Sequence, Spent: 1}, {Sequence: other.Sequence, Spent: 1}}
+				stepErr = lease.Step(t.Context(), s)
+			})
+			blocked(t, pool, 2)
+			if err := first.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			wg.Wait()
+
+			if err := errors.Join(replayErr, stepErr); err != nil {
+				t.Fatal(err)
+			}
+			if n := count(t, pool, `SELECT count(*) FROM org_outbox WHERE published_at IS NULL`); n != 1 {
+				t.Errorf("%d messages are unpublished, want the replayed one", n)
+			}
+			if got := fresh(t, lease, outbox.ReadRequest{Limit: 10}); !slices.Equal(got, []int64{replayed.Sequence}) {
+				t.Errorf("read %v, want the replayed %d", got, replayed.Sequence)
+			}
+		})
+	}
+}
+
+func TestAStaleOwnerThatWaitedForTheLeaseWritesNothingOnTheVerbatimLayout(t *testing.T) {
+	store, pool := verbatimStore(t, 2)
+	stale := acquire(t, store)
+	ids := fresh(t, stale, outbox.ReadRequest{Limit: 10})
+	takeover, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = takeover.Rollback(context.Background()) }()
+	if _, err := takeover.Exec(t.Context(), `UPDATE org_outbox_lease SET owner = gen_random_uuid(), epoch = epoch + 1`); err != nil {
+		t.Fatal(err)
+	}
+
+	var wg sync.WaitGroup
+	var stepErr error
+	wg.Go(func() {
+		stepErr = stale.Step(t.Context(), outbox.Step{
+			Outcomes: []outbox.Outcome{{Sequence: ids[0], Spent: 1}, {Sequence: ids[1], Spent: 1}},
+			Record:   []outbox.Batch{{No: 1, IDs: ids}},
+		})
+	})
+	blocked(t, pool, 1)
+	if err := takeover.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+
+	if !errors.Is(stepErr, outbox.ErrLeaseLost) {
+		t.Errorf("step: got %v, want ErrLeaseLost", stepErr)
+	}
+	if n := count(t, pool, `SELECT (SELECT count(*) FROM org_outbox WHERE published_at IS NOT NULL) + (SELECT count(*) FROM org_outbox_batch)`); n != 0 {
+		t.Errorf("the stale owner wrote %d rows", n)
+	}
+}
+
+func TestReadsOfAVerbatimTableWithoutStatisticsFollowTheirIndex(t *testing.T) {
+	store, pool := verbatimStore(t, 0)
+	exec(t, pool, `ALTER TABLE org_outbox SET (autovacuum_enabled = false)`)
+	insert := func(apart string) {
+		exec(t, pool, `INSERT INTO org_outbox (tenant_id, topic, event_id, payload, created_at, available_at)
+			SELECT gen_random_uuid(), 'shop.order.placed.v1', gen_random_uuid(), '{"n":1}', at, at
+			FROM (SELECT now() - (50001 - i) * $1::text::interval AS at FROM generate_series(1, 50000) i) AS m`, apart)
+	}
+	lease := acquire(t, store)
+	check := func(state string) {
+		t.Helper()
+		for _, st := range pgstore.VerbatimReads(lease) {
+			plan, err := pgstore.Explain(t.Context(), pool, st)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := strings.Join(plan, "\n")
+			if strings.Contains(text, "Sort") || strings.Contains(text, "Seq Scan on org_outbox m") || strings.Contains(text, "Bitmap") {
+				t.Errorf("%s, %s: the read looks at the whole backlog:\n%s", state, st.Name, text)
+			}
+		}
+	}
+	insert("1 millisecond")
+	fresh(t, lease, outbox.ReadRequest{Limit: 1000})
+	check("never analysed")
+	exec(t, pool, `ANALYZE org_outbox`)
+	check("analysed")
+	exec(t, pool, `DELETE FROM org_outbox`)
+	exec(t, pool, `VACUUM ANALYZE org_outbox`)
+	insert("0")
+	check("vacuumed while empty")
 }
