@@ -28,12 +28,16 @@ type circuit struct {
 }
 
 func (l *ledger) circuit(topic string) *circuit {
+	if l.recent.circuit != nil && l.recent.topic == topic { // most messages are like the one before
+		return l.recent.circuit
+	}
 	route := l.route(topic)
 	c := l.circuits[route]
 	if c == nil {
 		c = &circuit{route: route, topics: map[string]struct{}{}}
 		l.circuits[route] = c
 	}
+	l.recent.topic, l.recent.circuit = topic, c
 	return c
 }
 

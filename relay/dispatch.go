@@ -204,15 +204,15 @@ func (l *ledger) cutShort(it *item) {
 
 // protect calls a dispatcher with a deadline and turns a panic into an error.
 func (s *shift) protect(ctx context.Context, timeout time.Duration, call func(context.Context) error) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
+	bounded := withDeadline(ctx, time.Now().Add(timeout))
+	defer bounded.release()
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
-	err = call(ctx)
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	err = call(bounded)
+	if err != nil && errors.Is(bounded.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("dispatch timed out after %s: %w", timeout, err)
 	}
 	return err

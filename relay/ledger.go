@@ -25,6 +25,11 @@ type ledger struct {
 	holds    map[string]*hold
 	lanes    map[string]*lane
 	circuits map[string]*circuit
+	recent   struct { // the last circuit that was asked for
+		topic   string
+		circuit *circuit
+	}
+	idleLanes []*lane // to be used again
 
 	// live batches hold at least one message that is not settled. retired ones
 	// are remembered until no read is outstanding that started before they were

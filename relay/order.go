@@ -69,19 +69,37 @@ type lane struct {
 	items []*item // in sequence order
 	// active: the lane stands in the ready queue, or one of its messages runs.
 	active bool
+	space  [2]*item // for the many lanes that never hold more
 }
 
 func (l *ledger) enterLane(it *item) {
 	ln := l.lanes[it.rec.Key]
 	if ln == nil {
-		ln = &lane{key: it.rec.Key}
+		ln = l.newLane(it.rec.Key)
 		l.lanes[it.rec.Key] = ln
 	}
 	i := len(ln.items)
 	for i > 0 && ln.items[i-1].rec.Sequence > it.rec.Sequence {
 		i-- // a late commit goes before what is queued already
 	}
+	if i == len(ln.items) {
+		ln.items = append(ln.items, it)
+		return
+	}
 	ln.items = slices.Insert(ln.items, i, it)
+}
+
+// newLane takes a lane that was left, with its space, or makes one.
+func (l *ledger) newLane(key string) *lane {
+	if n := len(l.idleLanes); n > 0 {
+		ln := l.idleLanes[n-1]
+		l.idleLanes = l.idleLanes[:n-1]
+		ln.key = key
+		return ln
+	}
+	ln := &lane{key: key}
+	ln.items = ln.space[:0]
+	return ln
 }
 
 // next takes the lowest message of the lane, if it may be dispatched. Nothing
@@ -133,6 +151,8 @@ func (l *ledger) wakeLane(ln *lane) {
 func (l *ledger) leaveLane(ln *lane) {
 	if l.lanes[ln.key] == ln {
 		delete(l.lanes, ln.key)
+		ln.items = ln.space[:0]
+		l.idleLanes = append(l.idleLanes, ln)
 	}
 }
 

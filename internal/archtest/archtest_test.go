@@ -37,6 +37,9 @@ func TestOnlyOwnersStartGoroutines(t *testing.T) {
 
 func TestNoStructHoldsAContext(t *testing.T) {
 	for _, f := range sources(t) {
+		if slices.Contains(contextTypes, f.name) {
+			continue
+		}
 		for _, violation := range f.contexts() {
 			t.Error(violation)
 		}

@@ -107,6 +107,9 @@ var goroutineOwners = []string{
 	"outboxtest/*.go",
 }
 
+// contextTypes are the files whose struct is itself a context.
+var contextTypes = []string{"relay/deadline.go"}
+
 // programs say which modules a program links that imports some of our packages.
 var programs = []struct {
 	name     string
