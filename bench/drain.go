@@ -22,7 +22,7 @@ func drainGroups() []group {
 	noopGroup.cells = []cell{
 		drainCell(ourKeep, keep, []string{"wal_keep"}),
 		drainCell(ourDelete, remove, []string{"wal_delete"}),
-		drainCell(ourBatch, remove, nil),
+		drainCell(ourSingle, remove, nil),
 		drainCell(limitKeepSystem, keep, []string{"wal_keep"}),
 		drainCell(limitDeleteSystem, remove, []string{"wal_delete"}),
 		drainCell(unclaimedSystem, both, []string{"wal_delete"}),

@@ -96,7 +96,7 @@ func drawBlock(b *strings.Builder, y int, title string, rows []result) int {
 }
 
 func barClass(name string) string {
-	if name == "outbox" || name == ourBatch.name {
+	if name == "outbox" || name == ourSingle.name {
 		return "ours"
 	}
 	for _, p := range peers {

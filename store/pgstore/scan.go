@@ -56,9 +56,13 @@ const (
 type scanner struct {
 	last  [colDue]string
 	block []outbox.Record
+	slab  []byte
 }
 
-const blockSize = 64
+const (
+	blockSize = 64
+	slabSize  = 16 << 10
+)
 
 func (s *scanner) record() *outbox.Record {
 	if len(s.block) == 0 {
@@ -90,7 +94,7 @@ func (s *scanner) scan(values [][]byte, payloadType uint32) (*outbox.Record, err
 	r.TenantID = s.text(values, colTenant)
 	r.Topic = s.text(values, colTopic)
 	r.Key = string(values[colKey])
-	r.Payload = payload(values[colPayload], payloadType)
+	r.Payload = s.payload(values[colPayload], payloadType)
 	r.AggregateType = s.text(values, colAggregateType)
 	r.AggregateID = string(values[colAggregateID])
 	r.EventType = s.text(values, colEventType)
@@ -135,12 +139,21 @@ func (s *scanner) scanShown(values [][]byte, payloadType uint32) (*outbox.Record
 }
 
 // payload copies a payload out of the driver's buffer. On the wire jsonb is text
-// behind a version byte.
-func payload(v []byte, kind uint32) json.RawMessage {
+// behind a version byte. Small ones share a slab: an allocation per message costs more
+// than what a message that stays behind keeps of it.
+func (s *scanner) payload(v []byte, kind uint32) json.RawMessage {
 	if kind == pgtype.JSONBOID && len(v) > 0 {
 		v = v[1:]
 	}
-	return bytes.Clone(v)
+	if len(v) > slabSize/8 {
+		return bytes.Clone(v)
+	}
+	if len(v) > cap(s.slab)-len(s.slab) {
+		s.slab = make([]byte, 0, slabSize)
+	}
+	from := len(s.slab)
+	s.slab = append(s.slab, v...)
+	return s.slab[from:len(s.slab):len(s.slab)]
 }
 
 func boolean(v []byte) bool { return len(v) == 1 && v[0] != 0 }
