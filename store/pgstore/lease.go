@@ -239,12 +239,18 @@ var errNotHeld = errors.New("lease not held")
 func (l *lease) Heads(ctx context.Context, after int64, limit int) ([]outbox.Head, error) {
 	var heads []outbox.Head
 	err := again(func() error {
-		rows, err := l.s.pool.Query(ctx, l.sql.Heads, l.s.mode, max(after, 0), limit, l.info.SlotLo, l.info.SlotHi, l.info.Shard, l.owner, l.info.Epoch)
-		if err != nil {
+		return pgx.BeginFunc(ctx, l.s.pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, l.sql.Planner, l.s.mode); err != nil {
+				return err
+			}
+			rows, err := tx.Query(ctx, l.sql.Heads, l.s.mode, max(after, 0), limit, l.info.SlotLo, l.info.SlotHi,
+				l.info.Shard, l.owner, l.info.Epoch)
+			if err != nil {
+				return err
+			}
+			heads, err = pgx.CollectRows(rows, pgx.RowToStructByPos[outbox.Head])
 			return err
-		}
-		heads, err = pgx.CollectRows(rows, pgx.RowToStructByPos[outbox.Head])
-		return err
+		})
 	})
 	switch {
 	case err != nil:

@@ -157,6 +157,7 @@ type statements struct {
 	Renew          string `sql:"renew.sql"`
 	Release        string `sql:"release.sql"`
 	Timeouts       string `sql:"timeouts.sql"`
+	Planner        string `sql:"planner.sql"`
 	Fence          string `sql:"fence.sql"`
 
 	Heads           string `sql:"heads.sql"`

@@ -1,0 +1,5 @@
+-- planner: no compiled expressions and no parallel workers for the next statement.
+-- The planner takes a third of the table for put back, since it cannot know better;
+-- with millions of retained messages it would start workers and a compiler to find
+-- none. Transaction-local: a session setting would leak through a pooler.
+SELECT pg_catalog.set_config('jit', 'off', true), pg_catalog.set_config('max_parallel_workers_per_gather', '0', true)
