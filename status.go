@@ -6,19 +6,19 @@ import "time"
 type Status string
 
 const (
-	// StatusPending: waiting for its first dispatch.
+	// StatusPending means: waiting for its first dispatch.
 	StatusPending Status = "pending"
-	// StatusScheduled: not due yet, never tried.
+	// StatusScheduled means: not due yet, never tried.
 	StatusScheduled Status = "scheduled"
-	// StatusInFlight: recorded in a relay's batch.
+	// StatusInFlight means: recorded in a relay's batch.
 	StatusInFlight Status = "in_flight"
-	// StatusRetrying: failed at least once, will be tried again.
+	// StatusRetrying means: failed at least once, will be tried again.
 	StatusRetrying Status = "retrying"
-	// StatusPublished: acknowledged.
+	// StatusPublished means: acknowledged.
 	StatusPublished Status = "published"
-	// StatusDead: given up, with a reason.
+	// StatusDead means: given up, with a reason.
 	StatusDead Status = "dead"
-	// StatusDiscarded: given up by a person.
+	// StatusDiscarded means: given up by a person.
 	StatusDiscarded Status = "discarded"
 )
 

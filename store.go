@@ -223,13 +223,13 @@ type Batch struct {
 type OutcomeKind int
 
 const (
-	// Published: acknowledged by its destination.
+	// Published means: acknowledged by its destination.
 	Published OutcomeKind = iota
-	// Retry: failed; available again after Delay.
+	// Retry means: failed; available again after Delay.
 	Retry
-	// Dead: will not be tried again until a person replays it.
+	// Dead means: will not be tried again until a person replays it.
 	Dead
-	// Deferred: put back without a verdict on the message; available again after
+	// Deferred means: put back without a verdict on the message; available again after
 	// Delay. Stores set available_at later than created_at even for a zero
 	// Delay, so that the due part finds the message again.
 	Deferred
@@ -340,9 +340,9 @@ type Purger interface {
 
 // PurgeRequest bounds a purge. Ages are judged by the database's clock.
 type PurgeRequest struct {
-	// Published: delete messages published longer ago than this.
+	// Published means: delete messages published longer ago than this.
 	Published time.Duration
-	// Dead: delete messages dead for longer than this. Zero keeps them for ever.
+	// Dead means: delete messages dead for longer than this. Zero keeps them for ever.
 	Dead  time.Duration
 	Limit int
 	// Archive, when set, receives each message before it is deleted; an error

@@ -10,13 +10,13 @@ import (
 type Verdict int
 
 const (
-	// VerdictDelivered: the destination acknowledged the message.
+	// VerdictDelivered means: the destination acknowledged the message.
 	VerdictDelivered Verdict = iota
-	// VerdictRetry: it failed, or nobody knows; try again under the policy.
+	// VerdictRetry means: it failed, or nobody knows; try again under the policy.
 	VerdictRetry
-	// VerdictPermanent: it will never succeed; the message is dead now.
+	// VerdictPermanent means: it will never succeed; the message is dead now.
 	VerdictPermanent
-	// VerdictUnavailable: the destination is down; the message waits and no
+	// VerdictUnavailable means: the destination is down; the message waits and no
 	// attempt is spent.
 	VerdictUnavailable
 )
@@ -96,7 +96,7 @@ func IsUnavailable(err error) bool {
 	return v == VerdictUnavailable
 }
 
-// A Classifier wraps a dispatcher and marks the errors it returns, for code whose
+// Classifier wraps a dispatcher and marks the errors it returns, for code whose
 // errors know nothing of verdicts: mark returns err, or err wrapped with
 // [Permanent], [RetryAfter] or [Unavailable]. It is not called for nil, and errors
 // that already carry a verdict pass unchanged. A mark cannot turn a failure into a

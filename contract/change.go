@@ -9,7 +9,7 @@ const (
 	// Compatible changes need nothing: an optional field was added, a closed
 	// object was opened.
 	Compatible Level = iota
-	// Caution: consumers that rely on a bound or on the list of allowed values may
+	// Caution means: consumers that rely on a bound or on the list of allowed values may
 	// be surprised, although everything they parse still parses.
 	Caution
 	// Breaking changes need a new topic version: readers of old events cannot read

@@ -161,7 +161,8 @@ func normal(v any) (any, error) {
 	dec := json.NewDecoder(strings.NewReader(string(text)))
 	dec.UseNumber()
 	var doc any
-	return doc, dec.Decode(&doc)
+	err = dec.Decode(&doc)
+	return doc, err
 }
 
 func lookUp(doc any, path string) (any, bool) {

@@ -123,7 +123,7 @@ func TestKillsByOthersNeverKillAMessage(t *testing.T) {
 			p := newProcess(store)
 			var n atomic.Int64
 			p.live(t, outbox.DispatcherFunc(func(ctx context.Context, m outbox.DispatchedMessage) error {
-				time.Sleep(1200 * time.Millisecond)
+				<-time.After(1200 * time.Millisecond)
 				if n.Add(1) == 3 {
 					p.die()
 				}
@@ -160,7 +160,7 @@ func TestAKilledRelayIsTakenOverAndOrderIsKept(t *testing.T) {
 			}
 			var n atomic.Int64
 			p.live(t, outbox.DispatcherFunc(func(ctx context.Context, m outbox.DispatchedMessage) error {
-				time.Sleep(5 * time.Millisecond)
+				<-time.After(5 * time.Millisecond)
 				mu.Lock()
 				if id := m.Meta.EventID.String(); !seen[id] {
 					seen[id] = true

@@ -31,12 +31,12 @@ func (s *shift) workerCount() int {
 	return s.cfg.Concurrency
 }
 
-func (s *shift) startWorker(group *sync.WaitGroup, ctx context.Context) {
+func (s *shift) startWorker(ctx context.Context, group *sync.WaitGroup) {
 	group.Go(func() {
 		whole := false
 		defer func() {
 			if !whole { // a handler called runtime.Goexit; another worker takes over
-				s.startWorker(group, ctx)
+				s.startWorker(ctx, group)
 			}
 		}()
 		if d, ok := s.dispatcher.(outbox.BatchDispatcher); ok {
@@ -211,7 +211,7 @@ func (s *shift) protect(ctx context.Context, timeout time.Duration, call func(co
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
-	err = call(bounded)
+	err = call(bounded) //nolint:contextcheck // bounded is ctx with a deadline
 	if err != nil && errors.Is(bounded.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("dispatch timed out after %s: %w", timeout, err)
 	}

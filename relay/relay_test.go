@@ -108,7 +108,7 @@ func start(t *testing.T, store outbox.Store, d outbox.Dispatcher, cfg Config) (r
 
 // pass lets virtual time go by.
 func pass(d time.Duration) {
-	time.Sleep(d)
+	<-time.After(d)
 	synctest.Wait()
 }
 

@@ -28,7 +28,7 @@ func TestAStopFinishesWhatIsInFlightAndReleasesTheRest(t *testing.T) {
 		entered := make(chan struct{}, 100)
 		d := outbox.DispatcherFunc(func(context.Context, outbox.DispatchedMessage) error {
 			entered <- struct{}{}
-			time.Sleep(5 * time.Second)
+			<-time.After(5 * time.Second)
 			return nil
 		})
 		var ids []uuid.UUID

@@ -142,12 +142,11 @@ func (s *scan) arrived(req outbox.ReadRequest, page outbox.Page, now time.Time, 
 		}
 		return
 	}
-	idle := now.Sub(s.foundAt)
 	if len(page.Fresh)+len(page.Seen) >= req.Limit {
-		idle = 0
-		s.pollAt = now
+		s.pollAt = now // there is more
 		return
 	}
+	idle := now.Sub(s.foundAt)
 	// The longer nothing came, the longer the wait: a message waits for a small
 	// share of the silence before it, and an idle table costs almost nothing.
 	s.pollAt = now.Add(min(max(idle/4, minPoll), cfg.Poll))

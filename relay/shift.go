@@ -101,7 +101,7 @@ func (s *shift) work(ctx, held context.Context, lose context.CancelCauseFunc) er
 	readers.Go(func() { stopReading(s.readLoop(reading)) })
 	readers.Go(func() { s.isolate(reading, dispatching) })
 	for range s.workerCount() {
-		s.startWorker(&workers, dispatching)
+		s.startWorker(dispatching, &workers)
 	}
 	flush := make(chan struct{})
 	var wrote error
@@ -113,9 +113,9 @@ func (s *shift) work(ctx, held context.Context, lose context.CancelCauseFunc) er
 
 	readers.Wait()
 	s.letGo()
-	if !waitFor(&workers, held, s.cfg.DrainTimeout) {
+	if !waitFor(held, &workers, s.cfg.DrainTimeout) {
 		stopDispatching(errDrain)
-		waitFor(&workers, context.WithoutCancel(held), cutGrace)
+		waitFor(context.WithoutCancel(held), &workers, cutGrace)
 	}
 	close(flush)
 	writer.Wait()
@@ -222,7 +222,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // waitFor waits for a group at most d, or until ctx ends.
-func waitFor(group *sync.WaitGroup, ctx context.Context, d time.Duration) bool {
+func waitFor(ctx context.Context, group *sync.WaitGroup, d time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	done := make(chan struct{})

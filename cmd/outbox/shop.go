@@ -75,7 +75,8 @@ func openShop(ctx context.Context, path string) (_ *shop, err error) {
 		dice:      rand.New(rand.NewPCG(1, 2)), // the same shop every time
 		warehouse: warehouse{got: make(map[uuid.UUID]int), last: make(map[int]int)},
 	}
-	return sh, sh.connect()
+	err = sh.connect()
+	return sh, err
 }
 
 // connect subscribes the warehouse to the events.

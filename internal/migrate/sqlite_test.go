@@ -84,7 +84,8 @@ func (x sqliteTx) Applied(ctx context.Context) ([]migrate.Record, error) {
 
 func (x sqliteTx) Pending(ctx context.Context) (n int64, err error) {
 	query := fmt.Sprintf(`SELECT count(*) FROM %q WHERE published_at IS NULL`, x.table)
-	return n, x.tx.QueryRowContext(ctx, query).Scan(&n)
+	err = x.tx.QueryRowContext(ctx, query).Scan(&n)
+	return n, err
 }
 
 func (x sqliteTx) Exec(ctx context.Context, statement string) error {

@@ -95,7 +95,7 @@ func (l *layout) storable(msg *outbox.Message) error {
 	}
 	switch {
 	case l.payload == Bytea:
-	case !outbox.IsJSON(msg.ContentType) && !(utf8.Valid(msg.Payload) && json.Valid(msg.Payload)):
+	case !outbox.IsJSON(msg.ContentType) && (!utf8.Valid(msg.Payload) || !json.Valid(msg.Payload)):
 		return outbox.ErrInvalidPayload.With("payload", fmt.Sprintf("is not JSON, and the payload column is %s: use a bytea column", l.payload))
 	case l.payload == JSONB && bytes.Contains(msg.Payload, []byte(`\u0000`)):
 		return outbox.ErrInvalidPayload.With("payload", "holds \\u0000, which jsonb cannot store; use a json column")

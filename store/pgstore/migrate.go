@@ -203,8 +203,9 @@ func (m migrateTx) Pending(ctx context.Context) (n int64, err error) {
 	if _, err := m.tx.Exec(ctx, `LOCK TABLE `+table+` IN ACCESS EXCLUSIVE MODE`, m.s.mode); err != nil {
 		return 0, err
 	}
-	return n, m.tx.QueryRow(ctx, `SELECT pg_catalog.count(*) FROM `+m.s.known().vars(m.s.name)["table"]+
+	err = m.tx.QueryRow(ctx, `SELECT pg_catalog.count(*) FROM `+m.s.known().vars(m.s.name)["table"]+
 		` WHERE published_at IS NULL AND dead_reason IS DISTINCT FROM 'discarded'`, m.s.mode).Scan(&n)
+	return n, err
 }
 
 func (s *Store) applied(ctx context.Context, q querier) ([]migrate.Record, error) {

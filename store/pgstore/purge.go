@@ -144,7 +144,7 @@ func (p purge) dead(ctx context.Context) (deleted int, err error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	return deleted, pgx.BeginFunc(ctx, p.s.pool, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, p.s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, p.sql.Timeouts, p.s.mode, operatorTimeout); err != nil {
 			return err
 		}
@@ -153,6 +153,7 @@ func (p purge) dead(ctx context.Context) (deleted int, err error) {
 		}
 		return tx.QueryRow(ctx, p.sql.PurgeDead, p.s.mode, ids, p.req.Dead.Microseconds()).Scan(&deleted)
 	})
+	return deleted, err
 }
 
 // history forgets attempts of messages that no longer exist.

@@ -180,7 +180,7 @@ func (t traits) fits(m *outbox.Message) error {
 // fitsTenant refuses a tenant that a UUID column cannot hold, and writes the others
 // as the server will read them back.
 func (t traits) fitsTenant(m *outbox.Message) error {
-	if m.TenantID == "" || !(t.verbatim || t.tenantUUID) {
+	if m.TenantID == "" || (!t.verbatim && !t.tenantUUID) {
 		return nil
 	}
 	id, err := uuid.Parse(m.TenantID)
