@@ -112,7 +112,7 @@ func (c *crew) tend(ctx context.Context) (time.Duration, error) {
 		case errors.Is(err, outbox.ErrLeaseHeld):
 			c.standBy(ctx)
 			return c.r.cfg.Poll, nil
-		case ctx.Err() != nil:
+		case err != nil && ctx.Err() != nil:
 			return 0, nil
 		case fatal(err):
 			return 0, err

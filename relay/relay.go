@@ -188,10 +188,17 @@ type acquired struct {
 	deadline time.Time
 }
 
+// acquire takes a lease. A stop does not cut it off at once: whether the database had
+// granted the lease would be unknown, and the others would have to wait for it.
 func (r *Relay) acquire(ctx context.Context) (acquired, error) {
+	if err := ctx.Err(); err != nil {
+		return acquired{}, err
+	}
 	sent := time.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, r.cfg.Lease, errors.New("acquire timed out"))
+	stop := ctx
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), r.cfg.Lease, errors.New("acquire timed out"))
 	defer cancel()
+	defer context.AfterFunc(stop, func() { time.AfterFunc(cutGrace, cancel) })()
 	lease, err := r.store.Acquire(ctx, outbox.LeaseRequest{Instance: r.cfg.Instance, TTL: r.cfg.Lease})
 	if err != nil {
 		return acquired{}, err

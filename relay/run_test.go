@@ -419,3 +419,33 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// A stop that comes while the relay takes over still gives the lease back.
+func TestAStopDuringATakeoverGivesTheLeaseBack(t *testing.T) {
+	for _, op := range []string{"acquire", "recover", "heads", "read"} {
+		t.Run(op, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newStore(t, memstore.Config{})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				f := &faulty{Store: store, before: func(at string) error {
+					if at == op {
+						cancel()
+					}
+					return nil
+				}}
+				r, err := New(f, &recorder{}, Config{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := r.Run(ctx); err != nil {
+					t.Errorf("Run returned %v", err)
+				}
+				if _, err := store.Acquire(t.Context(), outbox.LeaseRequest{Instance: "next", TTL: time.Second}); err != nil {
+					t.Errorf("the lease was kept: %v", err)
+				}
+				pass(time.Minute)
+			})
+		})
+	}
+}

@@ -74,7 +74,8 @@ func (s *shift) run(ctx context.Context) error {
 	var renewing sync.WaitGroup
 	renewing.Go(func() { lose(s.renewLoop(held)) })
 	err := s.work(ctx, held, lose)
-	if err == nil {
+	stopped := ctx.Err() != nil && held.Err() == nil // perhaps before anything was read
+	if err == nil || stopped {
 		err = s.handOver(held)
 	}
 	lose(nil)
