@@ -99,6 +99,9 @@ var (
 	ErrNotFound = newError("OUTBOX_NOT_FOUND", "no such event")
 	// ErrNotApplicable: the verb does not fit the state of the message.
 	ErrNotApplicable = newError("OUTBOX_NOT_APPLICABLE", "not applicable")
+	// ErrDrift: a job would change another number of messages than was confirmed.
+	// Nothing was changed.
+	ErrDrift = newError("OUTBOX_DRIFT", "the count has changed since it was confirmed")
 )
 
 // CodeOf returns the stable code in err's chain, or "".

@@ -39,13 +39,21 @@ type Record struct {
 	Replays    int
 	RoutesDone []string
 
-	// InFlight is derived from the batches; only an Inspector fills it.
+	// InFlight is derived from the batches; only an Inspector fills it. Flight
+	// says more, and only Get fills it.
 	InFlight bool
+	Flight   *Flight
 	// Due: available as of the snapshot that read it.
 	Due bool
 	// Corrupt says why the row cannot be read as a message. Such a row is never
 	// dispatched.
 	Corrupt string
+}
+
+// A Flight is where a message is being dispatched.
+type Flight struct {
+	Instance string
+	Since    time.Time
 }
 
 // Meta is what a dispatcher is told about the record's next dispatch.
@@ -70,6 +78,21 @@ type Inspector interface {
 	Get(ctx context.Context, id uuid.UUID) (*Record, error)
 	// Attempts returns the recorded history of a message, newest first.
 	Attempts(ctx context.Context, sequence int64) ([]Attempt, error)
+	// Ahead returns the message that holds the given one back: the first earlier
+	// one of its key that is dead, or waits after a failure or for its time.
+	// ErrNotFound means that none does.
+	Ahead(ctx context.Context, key string, sequence int64) (*Record, error)
+	// Keys lists keys by the message at their head that is dead or put back, in
+	// sequence order after the given one.
+	Keys(ctx context.Context, after int64, limit int) ([]HeldKey, error)
+	// Groups sorts dead messages that match f by what they have in common, the
+	// largest group first. It looks at the newest GroupCap of them.
+	Groups(ctx context.Context, f Filter) (Groups, error)
+	// Audit lists what was changed, newest first.
+	Audit(ctx context.Context, f AuditFilter) ([]AuditEntry, error)
+	// Jobs lists bulk changes, newest first; Job returns one, or ErrNotFound.
+	Jobs(ctx context.Context, limit int) ([]Job, error)
+	Job(ctx context.Context, id uuid.UUID) (Job, error)
 }
 
 // Stats is the state of a store at a glance.
@@ -87,6 +110,17 @@ type Stats struct {
 	OldestPending time.Duration
 	Leases        []LeaseState
 	Relays        []RelayState
+	// Paused are the routes that an operator has paused; the route "" is the
+	// whole table.
+	Paused []PausedRoute
+}
+
+// A PausedRoute is a route that delivers nothing until it is resumed.
+type PausedRoute struct {
+	Route  string
+	At     time.Time
+	By     string
+	Reason string
 }
 
 // CountCap bounds every count of Stats, so that looking at a large backlog costs no
@@ -113,6 +147,9 @@ type RelayState struct {
 	Instance string
 	Version  string
 	SeenAt   time.Time
+	// Live: it was seen within its own time limit.
+	Live bool
+	Note RelayNote
 }
 
 // An Attempt is one dispatch in the history of a message. Failures are recorded;
@@ -133,6 +170,15 @@ type Filter struct {
 	Topic    string
 	Key      string
 	TenantID string
+	// Reason and Error select dead messages: their dead_reason, and the
+	// [Fingerprint] of their last error.
+	Reason string
+	Error  string
+	// Route selects messages whose last recorded attempt went there.
+	Route string
+	// Since and Until bound created_at, or dead_at when Status is dead or
+	// discarded; Since is inclusive, Until exclusive.
+	Since, Until time.Time
 	// Before and After page through the result by sequence, exclusively.
 	Before, After int64
 	// OldestFirst reverses the order.
@@ -159,50 +205,4 @@ type List struct {
 	// Zero means the end.
 	Next int64
 	Now  time.Time
-}
-
-// An Operator changes messages on behalf of a person. Every change is audited in
-// its own transaction and safe while the relay works: the leases are nudged before
-// rows change, and a settle of an older generation no longer matches.
-type Operator interface {
-	// Preview reports what Apply would do, without doing it.
-	Preview(ctx context.Context, a Action) (Effect, error)
-	Apply(ctx context.Context, a Action) (Effect, error)
-}
-
-// Verb is what an operator does.
-type Verb string
-
-// VerbReplay sends a message again: a dead one, a published one or one in backoff.
-// Its attempts start over and its deduplication id is new; its event id is not.
-const VerbReplay Verb = "replay"
-
-// An Action is one change with the person and the reason behind it.
-type Action struct {
-	Verb    Verb
-	EventID uuid.UUID
-	Actor   string
-	Reason  string
-}
-
-// Validate reports what an action lacks.
-func (a Action) Validate() error {
-	switch {
-	case a.Verb != VerbReplay:
-		return ErrNotApplicable.With("verb", "unknown verb "+string(a.Verb))
-	case a.EventID == uuid.Nil:
-		return ErrInvalidConfig.With("event_id", "is required")
-	case a.Actor == "":
-		return ErrInvalidConfig.With("actor", "is required: who does this?")
-	case a.Reason == "":
-		return ErrInvalidConfig.With("reason", "is required: why?")
-	}
-	return nil
-}
-
-// An Effect is what an action does or did.
-type Effect struct {
-	Messages int
-	Before   Status
-	After    Status
 }

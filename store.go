@@ -79,8 +79,9 @@ type LeaseInfo struct {
 	Nudge int64
 	// Gapless: sequence order is commit order, so a missing number stays missing.
 	Gapless bool
-	// Paused: an operator has paused the whole table.
-	Paused bool
+	// Paused: an operator has paused the whole table; PausedRoutes: only these.
+	Paused       bool
+	PausedRoutes []string
 }
 
 // An Orphan is a batch whose owner is gone.
@@ -295,8 +296,10 @@ type Renewal struct {
 
 // Renewed is the answer to a Renewal.
 type Renewed struct {
-	Nudge  int64
-	Paused bool
+	Nudge int64
+	// Paused: the whole table; PausedRoutes: only these.
+	Paused       bool
+	PausedRoutes []string
 }
 
 // A Fleet is a store that several relays can work at once.
@@ -316,6 +319,25 @@ type Member struct {
 	Version  string
 	// TTL is after how long without a heartbeat the member counts as gone.
 	TTL time.Duration
+	// Note is what the process wants operators to know.
+	Note RelayNote
+}
+
+// A RelayNote is how a relay process describes its work to operators. It is stored
+// as JSON and carries no content of messages.
+type RelayNote struct {
+	// OnDead is "block" when a dead message holds its key.
+	OnDead string `json:"on_dead,omitempty"`
+	// Circuits are the routes whose circuit is not closed.
+	Circuits []CircuitNote `json:"circuits,omitempty"`
+}
+
+// A CircuitNote is a route that a relay does not deliver to just now.
+type CircuitNote struct {
+	Route string    `json:"route"`
+	Since time.Time `json:"since"`
+	// Error is the sanitised reason.
+	Error string `json:"error,omitempty"`
 }
 
 // A FleetView is what a member needs to know to take its share.

@@ -46,11 +46,11 @@ var rules = []rule{
 	{from: "sink/sinktest", ours: []string{root}},
 	{from: "sink/writersink", ours: []string{root}, third: []string{uuid}},
 	{from: "sink/bussink", ours: []string{root, "eventbus"}, third: []string{uuid}},
-	{from: "sink/webhooksink", ours: []string{root, "webhook"}, third: []string{uuid}},
-	{from: "sink/kafkasink", ours: []string{root}, third: []string{uuid, "github.com/twmb/franz-go"}},
-	{from: "sink/natssink", ours: []string{root}, third: []string{uuid, "github.com/nats-io/nats.go"}},
-	{from: "sink/rabbitsink", ours: []string{root}, third: []string{uuid, "github.com/rabbitmq/amqp091-go"}},
-	{from: "sink/redissink", ours: []string{root}, third: []string{uuid, "github.com/redis/go-redis/v9"}},
+	{from: "sink/webhooksink", ours: []string{root, "webhook", "internal/wire"}, third: []string{uuid}},
+	{from: "sink/kafkasink", ours: []string{root, "internal/wire"}, third: []string{uuid, "github.com/twmb/franz-go"}},
+	{from: "sink/natssink", ours: []string{root, "internal/wire"}, third: []string{uuid, "github.com/nats-io/nats.go"}},
+	{from: "sink/rabbitsink", ours: []string{root, "internal/wire"}, third: []string{uuid, "github.com/rabbitmq/amqp091-go"}},
+	{from: "sink/redissink", ours: []string{root, "internal/wire"}, third: []string{uuid, "github.com/redis/go-redis/v9"}},
 
 	{from: "eventbus"},
 	{from: "webhook"},
@@ -71,6 +71,8 @@ var rules = []rule{
 	{from: "config", ours: []string{root, "compat", "relay"}, third: []string{"go.yaml.in/yaml/v3"}},
 	{from: "internal/doctest"},
 	{from: "internal/e2e", ours: []string{anything}, third: []string{"*"}},
+
+	{from: "internal/wire", ours: []string{root}, third: []string{uuid}},
 
 	{from: "internal/archtest"},
 	{from: "internal/check", ours: []string{root}},

@@ -44,7 +44,7 @@ func newStore(t *testing.T, cfg memstore.Config) *memstore.Store {
 
 func trail(store *memstore.Store) []storetest.Audit {
 	var out []storetest.Audit
-	for _, a := range store.Audit() {
+	for _, a := range store.Trail() {
 		out = append(out, storetest.Audit{Verb: a.Action.Verb, EventID: a.Action.EventID, Actor: a.Action.Actor, Reason: a.Action.Reason})
 	}
 	return out

@@ -16,8 +16,8 @@ type Audit struct {
 	Effect outbox.Effect
 }
 
-// Audit returns the audit trail, oldest first.
-func (s *Store) Audit() []Audit {
+// Trail returns the audit trail, oldest first.
+func (s *Store) Trail() []Audit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.audit)
