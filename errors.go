@@ -94,6 +94,11 @@ var (
 // takes: the message is dead(no_route) at once, never dropped in silence.
 var ErrNoRoute = newError("OUTBOX_NO_ROUTE", "no destination takes this topic")
 
+// ErrGone is what a dispatcher returns when a destination asks to be left alone for
+// good, as with HTTP 410: the relay pauses the route until a person resumes it. The
+// message waits, and so do those after it.
+var ErrGone = newError("OUTBOX_DESTINATION_GONE", "the destination is gone")
+
 // Errors of Inspector and Operator.
 var (
 	ErrNotFound = newError("OUTBOX_NOT_FOUND", "no such event")

@@ -71,6 +71,9 @@ type Meta struct {
 	TraceParent   string
 	TraceState    string
 	CreatedAt     time.Time
+	// Routes are the routes to try now, of a message that goes to several (see
+	// [FanOut]); nil for all others.
+	Routes []string
 }
 
 // DedupID is the id a sink hands to a broker's deduplication window. It is the

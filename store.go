@@ -101,6 +101,7 @@ type Orphan struct {
 type Head struct {
 	Sequence int64
 	Key      string
+	Topic    string
 	Dead     bool
 }
 

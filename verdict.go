@@ -64,16 +64,18 @@ func RetryAfter(err error, d time.Duration) error {
 
 // Unavailable marks err as an outage of the destination, not a fault of the
 // message: the route's circuit opens, the message is put back and no attempt is
-// spent. Unavailable of nil is nil.
+// spent. A delay that err carries ([RetryAfter]) is how long the circuit stays open at
+// least. Unavailable of nil is nil.
 func Unavailable(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &verdictError{verdict: VerdictUnavailable, err: err}
+	_, after := Classify(err)
+	return &verdictError{verdict: VerdictUnavailable, after: after, err: err}
 }
 
-// Classify tells the verdict of a dispatch result and, for [RetryAfter], the delay
-// that was asked for. The outermost mark wins. An unmarked error is a retry.
+// Classify tells the verdict of a dispatch result and the delay that was asked for
+// with [RetryAfter]. The outermost mark wins. An unmarked error is a retry.
 func Classify(err error) (Verdict, time.Duration) {
 	if err == nil {
 		return VerdictDelivered, 0

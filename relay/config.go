@@ -22,6 +22,13 @@ const (
 	Skip
 )
 
+func (o OnDead) String() string {
+	if o == Skip {
+		return "skip"
+	}
+	return "block"
+}
+
 // Config tunes a Relay. The zero value is right for most.
 type Config struct {
 	// Instance names this process in leases. It must differ for every start of
@@ -45,7 +52,8 @@ type Config struct {
 	Window int
 	// MaxBytes bounds the payload bytes in the window. Defaults to 64 MiB.
 	MaxBytes int
-	// Concurrency is how many dispatches may run at once. Defaults to 256.
+	// Concurrency is how many dispatches may run at once, for each route.
+	// Defaults to 256.
 	Concurrency int
 	// DispatchTimeout bounds one dispatch. Defaults to 30 s.
 	DispatchTimeout time.Duration

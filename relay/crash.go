@@ -114,8 +114,8 @@ func (l *ledger) holdSuspects() {
 	slices.SortFunc(l.suspects, func(a, b *batch) int { return bySequence(a.items[0], b.items[0]) })
 	for _, b := range l.suspects {
 		for _, it := range b.items {
-			if it.rec.Key != "" {
-				l.holdKey(it.rec.Key, it.rec.Sequence)
+			if key := l.key(it.rec); key != noLane {
+				l.holdKey(key, it.rec.Sequence)
 			}
 		}
 	}
@@ -166,14 +166,14 @@ func (b *batch) record() outbox.Batch {
 
 // suspectAfter is the next suspect of a key above seq, or 0. It is looked for among
 // all suspect batches, also the one being dispatched.
-func (l *ledger) suspectAfter(key string, seq int64) int64 {
+func (l *ledger) suspectAfter(key laneKey, seq int64) int64 {
 	next := int64(0)
 	for _, b := range l.live {
 		if b.crashes == 0 {
 			continue
 		}
 		for _, it := range b.items {
-			if it.rec.Key == key && it.rec.Sequence > seq && it.state == waiting && (next == 0 || it.rec.Sequence < next) {
+			if it.rec.Key == key.key && l.key(it.rec) == key && it.rec.Sequence > seq && it.state == waiting && (next == 0 || it.rec.Sequence < next) {
 				next = it.rec.Sequence
 			}
 		}
@@ -196,22 +196,38 @@ func (l *ledger) nextSuspect(now time.Time) *batch {
 // suspectFree reports whether nothing of a suspect's key can be before it: the scan
 // has passed it, goes back for nothing, and whatever it found has been delivered.
 func (l *ledger) suspectFree(it *item, now time.Time) bool {
-	if !it.circuit.admits(it.rec, now) {
+	if !l.admitted(it, now) {
 		return false
 	}
-	key, seq := it.rec.Key, it.rec.Sequence
-	return key == "" ||
-		(l.scan.pos >= seq && !l.held(it) && !l.scan.rewinding(key, it.rec.Topic) && !l.underway(key, seq))
+	key, seq := l.key(it.rec), it.rec.Sequence
+	return key == noLane ||
+		(l.scan.pos >= seq && !l.held(it) && !l.rewinding(it.rec) && !l.underway(key, seq))
+}
+
+// admitted reports whether a route of a suspect takes it now.
+func (l *ledger) admitted(it *item, now time.Time) bool {
+	routes := l.routesOf(it.rec)
+	if routes == nil {
+		return it.circuit.admits(it.rec, now)
+	}
+	return slices.ContainsFunc(routes, func(c *circuit) bool { return c.admits(it.rec, now) })
+}
+
+func (l *ledger) rewinding(rec *outbox.Record) bool {
+	if l.scan.rewind == nil {
+		return false
+	}
+	return l.scan.rewind.hasKey(l.key(rec)) || slices.ContainsFunc(l.circuitsOf(rec, l.routesOf(rec)), l.scan.rewind.hasRoute)
 }
 
 // underway reports whether a lower message of a key is in our hands.
-func (l *ledger) underway(key string, seq int64) bool {
+func (l *ledger) underway(key laneKey, seq int64) bool {
 	for _, b := range l.live {
 		for _, it := range b.items {
 			if it.rec.Sequence >= seq {
 				break
 			}
-			if it.rec.Key == key && (it.state == waiting || it.state == running) {
+			if it.rec.Key == key.key && l.key(it.rec) == key && (it.state == waiting || it.state == running) {
 				return true
 			}
 		}
@@ -221,8 +237,9 @@ func (l *ledger) underway(key string, seq int64) bool {
 
 // held reports whether an earlier message of the same key is in the way.
 func (l *ledger) held(it *item) bool {
-	h := l.holds[it.rec.Key]
-	return it.rec.Key != "" && h != nil && h.head < it.rec.Sequence
+	key := l.key(it.rec)
+	h := l.holds[key]
+	return key != noLane && h != nil && h.head < it.rec.Sequence
 }
 
 // takeSuspect readies a suspect for dispatch. One that may not go yet returns to the
@@ -234,6 +251,9 @@ func (l *ledger) takeSuspect(it *item, now time.Time) bool {
 	if l.suspectFree(it, now) {
 		it.state = running
 		l.running++
+		if routes := l.routesOf(it.rec); routes != nil {
+			l.setLegs(it, routes, now)
+		}
 		return true
 	}
 	old := it.batch
@@ -290,7 +310,7 @@ func (s *shift) dispatchSuspects(ctx, dispatching context.Context, b *batch) {
 		ok := s.ledger.takeSuspect(it, time.Now())
 		s.mu.Unlock()
 		if ok {
-			s.dispatchOne(dispatching, it, min(s.cfg.DispatchTimeout, soloTimeout))
+			s.dispatchOne(dispatching, it, nil, min(s.cfg.DispatchTimeout, soloTimeout))
 		}
 	}
 	s.kickWriter()

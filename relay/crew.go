@@ -137,7 +137,7 @@ func (c *crew) heartbeat(ctx context.Context) error {
 		return nil
 	}
 	cfg := c.r.cfg
-	view, err := c.fleet.Heartbeat(ctx, outbox.Member{Instance: cfg.Instance, Version: cfg.Version, TTL: cfg.Lease})
+	view, err := c.fleet.Heartbeat(ctx, outbox.Member{Instance: cfg.Instance, Version: cfg.Version, TTL: cfg.Lease, Note: c.r.note()})
 	if err != nil {
 		return err
 	}

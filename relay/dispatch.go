@@ -24,19 +24,41 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic in dispatcher: %v", e.Value) }
 
-func (s *shift) workerCount() int {
-	if _, ok := s.dispatcher.(outbox.BatchDispatcher); ok {
-		return min(batchWorkers, s.cfg.Concurrency)
-	}
-	return s.cfg.Concurrency
+// maxPools bounds how many routes have workers of their own.
+const maxPools = 16
+
+// A pool is the workers of a shift. Every route has as many as its concurrency allows,
+// so that one whose calls hang does not keep the others from theirs.
+type pool struct {
+	group   sync.WaitGroup
+	started int
 }
 
-func (s *shift) startWorker(ctx context.Context, group *sync.WaitGroup) {
-	group.Go(func() {
+// hireFor starts the workers of the routes that are known by now.
+func (s *shift) hireFor(ctx context.Context) {
+	s.mu.Lock()
+	routes := min(max(len(s.ledger.circuits), 1), maxPools)
+	size := s.cfg.Concurrency
+	if s.routing.batches {
+		size = min(batchWorkers, size)
+	}
+	more := routes*size - s.pool.started
+	if s.stopping {
+		more = 0
+	}
+	s.pool.started += max(more, 0)
+	s.mu.Unlock()
+	for range more {
+		s.startWorker(ctx)
+	}
+}
+
+func (s *shift) startWorker(ctx context.Context) {
+	s.pool.group.Go(func() {
 		whole := false
 		defer func() {
 			if !whole { // a handler called runtime.Goexit; another worker takes over
-				s.startWorker(ctx, group)
+				s.startWorker(ctx)
 			}
 		}()
 		if d, ok := s.dispatcher.(outbox.BatchDispatcher); ok {
@@ -61,7 +83,7 @@ func (s *shift) dispatchLoop(ctx context.Context) {
 
 func (s *shift) dispatchGated(ctx context.Context, it *item) {
 	defer s.gate.leave()
-	s.dispatchOne(ctx, it, s.cfg.DispatchTimeout)
+	s.dispatchOne(ctx, it, it.circuit, s.cfg.DispatchTimeout)
 }
 
 // await returns the next message, or nil when the shift ends. A worker that finds
@@ -73,13 +95,15 @@ func (s *shift) await() *item {
 		if s.stopping {
 			return nil
 		}
-		if time.Now().After(s.deadline) {
+		if now := time.Now(); now.After(s.deadline) {
 			// The lease may be lost: nothing starts until it is renewed.
-		} else if it := s.ledger.take(); it != nil {
-			if s.idle > 0 && s.ledger.ready.len() > 0 {
+		} else if it := s.ledger.take(now); it != nil {
+			if s.idle > 0 && s.ledger.readyCount > 0 {
 				s.workers.Signal()
 			}
 			return it
+		} else if at := s.ledger.throttled; !at.IsZero() {
+			s.wakeAt(at, now)
 		}
 		s.idle++
 		s.workers.Wait()
@@ -87,12 +111,34 @@ func (s *shift) await() *item {
 	}
 }
 
-// dispatchOne dispatches a message and notes its outcome.
-func (s *shift) dispatchOne(ctx context.Context, it *item, timeout time.Duration) {
+// wakeAt wakes a worker when a rate allows the next message. One timer is enough: who
+// finds nothing sets it again.
+func (s *shift) wakeAt(at, now time.Time) {
+	if s.throttle.Before(at) && s.throttle.After(now) {
+		return
+	}
+	s.throttle = at
+	time.AfterFunc(at.Sub(now), func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.workers.Signal()
+	})
+}
+
+// message is what the dispatcher gets.
+func (s *shift) message(it *item) outbox.DispatchedMessage {
 	msg := outbox.DispatchedMessage{Meta: it.rec.Meta(s.table), Payload: it.rec.Payload}
+	msg.Meta.Routes = it.routes()
+	return msg
+}
+
+// dispatchOne dispatches a message and notes its outcome. call is the route that the
+// dispatch counts for, or nil.
+func (s *shift) dispatchOne(ctx context.Context, it *item, call *circuit, timeout time.Duration) {
+	msg := s.message(it)
 	start := time.Now()
 	err := errGoexit
-	defer func() { s.ended(ctx, []*item{it}, []error{err}, time.Since(start)) }()
+	defer func() { s.ended(ctx, call, []*item{it}, []error{err}, time.Since(start)) }()
 	err = s.protect(ctx, timeout, func(ctx context.Context) error { return s.dispatcher.Dispatch(ctx, msg) })
 	if s.hooks.Dispatched != nil {
 		s.hooks.Dispatched(&msg.Meta, time.Since(start), err)
@@ -118,9 +164,12 @@ func (s *shift) awaitMany() []*item {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	items := append(make([]*item, 0, min(s.cfg.Batch, 1+s.ledger.ready.len())), it)
+	// All of one route: another one that hangs would hold up the whole batch.
+	from := it.circuit
+	items := append(make([]*item, 0, min(s.cfg.Batch, 1+from.ready.len())), it)
+	now := time.Now()
 	for len(items) < s.cfg.Batch {
-		if it = s.ledger.take(); it == nil {
+		if it = s.ledger.takeFrom(from, now); it == nil {
 			break
 		}
 		items = append(items, it)
@@ -132,11 +181,11 @@ func (s *shift) dispatchMany(ctx context.Context, d outbox.BatchDispatcher, item
 	defer s.gate.leave()
 	msgs := make([]outbox.DispatchedMessage, len(items))
 	for i, it := range items {
-		msgs[i] = outbox.DispatchedMessage{Meta: it.rec.Meta(s.table), Payload: it.rec.Payload}
+		msgs[i] = s.message(it)
 	}
 	start := time.Now()
 	errs := repeat(errGoexit, len(items))
-	defer func() { s.ended(ctx, items, errs, time.Since(start)) }()
+	defer func() { s.ended(ctx, items[0].circuit, items, errs, time.Since(start)) }()
 	var results []error
 	err := s.protect(ctx, s.cfg.DispatchTimeout, func(ctx context.Context) error {
 		results = d.DispatchBatch(ctx, msgs)
@@ -167,7 +216,7 @@ func repeat(err error, n int) []error {
 
 // ended notes the outcomes of dispatches. Those that we cut short ourselves have
 // none: the message is let go, no attempt is spent, and it is dispatched again.
-func (s *shift) ended(ctx context.Context, items []*item, errs []error, took time.Duration) {
+func (s *shift) ended(ctx context.Context, call *circuit, items []*item, errs []error, took time.Duration) {
 	cut := ctx.Err() != nil
 	for i, it := range items {
 		// Outside of the lock: a large payload takes milliseconds to look for.
@@ -175,6 +224,9 @@ func (s *shift) ended(ctx context.Context, items []*item, errs []error, took tim
 	}
 	s.mu.Lock()
 	now := time.Now()
+	if call != nil {
+		call.calls--
+	}
 	for i, it := range items {
 		if cut && errs[i] != nil {
 			s.ledger.cutShort(it)
@@ -182,9 +234,9 @@ func (s *shift) ended(ctx context.Context, items []*item, errs []error, took tim
 		}
 		s.ledger.finish(it, s.ledger.judge(it, errs[i], took, now), now)
 	}
-	turns := s.ledger.turns
-	s.ledger.turns = nil
-	if s.idle > 0 && s.ledger.ready.len() > 0 {
+	turns, stops := s.ledger.turns, s.ledger.stops
+	s.ledger.turns, s.ledger.stops = nil, nil
+	if s.idle > 0 && s.ledger.readyCount > 0 {
 		s.workers.Signal()
 	}
 	s.mu.Unlock()
@@ -193,6 +245,7 @@ func (s *shift) ended(ctx context.Context, items []*item, errs []error, took tim
 		s.log.circuit(ctx, t)
 		s.hooks.Circuit(s.table, t.route, t.open)
 	}
+	s.report(turns, stops)
 }
 
 // cutShort lets a running message go.

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"iter"
 	"math"
 	"slices"
 	"sort"
@@ -16,14 +17,14 @@ import (
 // Truth is the row state. The ledger can be thrown away at any time, and is when
 // the lease is lost.
 type ledger struct {
-	cfg   *Config
-	table string
-	info  outbox.LeaseInfo
-	route func(topic string) string
+	cfg     *Config
+	table   string
+	info    outbox.LeaseInfo
+	routing *routing
 
 	scan     scan
-	holds    map[string]*hold
-	lanes    map[string]*lane
+	holds    map[laneKey]*hold
+	lanes    map[laneKey]*lane
 	circuits map[string]*circuit
 	recent   struct { // the last circuit that was asked for
 		topic   string
@@ -39,13 +40,22 @@ type ledger struct {
 	nextNo  int64
 
 	unrecorded []*batch
-	ready      queue
 	finished   []*item
 	done       []*batch
 	starts     []*batch
 	beats      []int64
 	suspects   []*batch
 	turns      []turn
+	stops      []stop
+
+	// queued are the routes with messages ready, readyCount how many entries
+	// they have. throttled is when a rate allows the next; zero when none waits
+	// for that.
+	queued       []*circuit
+	readyCount   int
+	throttled    time.Time
+	fullSince    time.Time // the window is full; zero when it is not
+	pausedRoutes map[string]bool
 
 	owned   int // messages read and not settled
 	bytes   int // their payload bytes
@@ -60,6 +70,7 @@ type item struct {
 	rec     *outbox.Record
 	batch   *batch
 	circuit *circuit
+	legs    []leg // of a message that goes to several routes; circuit is the first
 	lane    *lane // the lane it was taken from
 	state   itemState
 	// gen is the read that was outstanding when the item was settled.
@@ -95,12 +106,12 @@ type batch struct {
 	startedCh chan struct{}
 }
 
-func newLedger(cfg *Config, table string, info outbox.LeaseInfo, route func(string) string) *ledger {
+func newLedger(cfg *Config, table string, info outbox.LeaseInfo, routing *routing) *ledger {
 	return &ledger{
-		cfg: cfg, table: table, info: info, route: route,
+		cfg: cfg, table: table, info: info, routing: routing,
 		scan:     newScan(info),
-		holds:    make(map[string]*hold),
-		lanes:    make(map[string]*lane),
+		holds:    make(map[laneKey]*hold),
+		lanes:    make(map[laneKey]*lane),
 		circuits: make(map[string]*circuit),
 		live:     make(map[int64]*batch),
 		nextNo:   1,
@@ -189,27 +200,44 @@ func (l *ledger) accept(req outbox.ReadRequest, page outbox.Page, now time.Time)
 // mayGo applies the holds: a message waits behind a lower one of its key that
 // failed, is scheduled or is dead, and behind an open circuit.
 func (l *ledger) mayGo(rec *outbox.Record, req outbox.ReadRequest, page outbox.Page, now time.Time) bool {
-	if rec.Key != "" {
-		if h := l.holds[rec.Key]; h != nil && rec.Sequence > h.head {
+	key := l.key(rec)
+	if key != noLane {
+		if h := l.holds[key]; h != nil && rec.Sequence > h.head {
 			h.park(rec.Sequence)
 			return false
 		}
 	}
-	if l.scan.beyondRewind(rec, req, page) {
+	routes := l.routesOf(rec)
+	if l.scan.rewind != nil && l.scan.beyondRewind(rec, key, l.circuitsOf(rec, routes), req, page) {
+		if routes != nil {
+			l.holdFor(rec)
+		}
 		return false
 	}
 	// A message that was never scheduled nor put back is due by nature. Its time is
 	// its transaction's, which may lie after the moment the database took as the
 	// read's own.
 	if !rec.Due && rec.AvailableAt.After(rec.CreatedAt) {
-		if rec.Key != "" {
-			l.holdKey(rec.Key, rec.Sequence)
+		if key != noLane {
+			l.holdKey(key, rec.Sequence)
 		}
 		l.scan.dueIn(rec.AvailableAt.Sub(page.Now), now)
 		return false
 	}
 	if l.stillborn(rec) != "" {
 		return true // settled as dead without a dispatch
+	}
+	if routes != nil {
+		// It may have been put back for one route while an earlier message of its
+		// key was parked for another: that one must be read first.
+		if key != noLane && rec.Sequence > l.scan.pos {
+			return false
+		}
+		if !l.mayGoSomewhere(rec, routes, now) {
+			l.holdFor(rec)
+			return false
+		}
+		return true
 	}
 	c := l.circuit(rec.Topic)
 	if !c.admits(rec, now) {
@@ -232,10 +260,12 @@ func (l *ledger) stillborn(rec *outbox.Record) string {
 }
 
 func (l *ledger) parked(s outbox.Stray) bool {
-	if h := l.holds[s.Key]; s.Key != "" && h != nil && s.Sequence > h.head {
+	key := l.laneOf(s.Key, s.Topic)
+	if h := l.holds[key]; key != noLane && h != nil && s.Sequence > h.head {
 		return true
 	}
-	return l.scan.rewinding(s.Key, s.Topic) || l.circuit(s.Topic).open()
+	c := l.circuit(s.Topic)
+	return c.blocked() || l.scan.rewind.hasKey(key) || l.scan.rewind.hasRoute(c)
 }
 
 func (l *ledger) newBatch() *batch {
@@ -256,18 +286,51 @@ func (l *ledger) admit(b *batch, it *item, rec *outbox.Record, now time.Time) {
 	it.rec, it.batch, it.circuit = rec, b, l.circuit(rec.Topic)
 	b.items = append(b.items, it)
 	b.left++
+	l.setOff(it, now)
 	l.owned++
 	l.bytes += len(rec.Payload)
-	if c := it.circuit; c.open() {
-		it.probe = true
-		c.probe(rec.Sequence)
-		l.scan.cancelRewind(c)
+	for c := range it.circuits() {
+		c.owned++
+		c.bytes += len(rec.Payload)
 	}
-	if rec.Key != "" {
+	if l.key(rec) != noLane {
 		l.enterLane(it)
+	}
+	if it.legs != nil && len(it.legs) == 0 { // every route has it; only its row does not know
+		l.finish(it, l.outcome(it, outbox.Published, nil, 0), now)
+		return
 	}
 	if reason := l.stillborn(rec); reason != "" {
 		l.finish(it, l.deadOutcome(it, reason, errStillborn(rec, reason, l.cfg.MaxPayload), 0), now)
+	}
+}
+
+// setOff chooses where a message goes now. One that goes to a route whose circuit is
+// open is its probe.
+func (l *ledger) setOff(it *item, now time.Time) {
+	if routes := l.routesOf(it.rec); routes != nil {
+		l.setLegs(it, routes, now)
+		return
+	}
+	if c := it.circuit; c.open() {
+		it.probe = true
+		c.probe(it.rec.Sequence)
+		l.scan.cancelRewind(c)
+	}
+}
+
+// circuits are those of the routes that the message goes to now.
+func (it *item) circuits() iter.Seq[*circuit] {
+	return func(yield func(*circuit) bool) {
+		if it.legs == nil {
+			yield(it.circuit)
+			return
+		}
+		for i := range it.legs {
+			if !yield(it.legs[i].circuit) {
+				return
+			}
+		}
 	}
 }
 
@@ -281,34 +344,11 @@ func (l *ledger) record(b *batch) {
 	for _, it := range b.items {
 		switch {
 		case it.state != waiting:
-		case it.rec.Key == "":
-			l.ready.push(entry{item: it})
+		case l.key(it.rec) == noLane:
+			l.push(it.circuit, entry{item: it})
 		default:
-			l.wakeLane(l.lanes[it.rec.Key])
+			l.wakeLane(l.lanes[l.key(it.rec)])
 		}
-	}
-}
-
-// take returns the next message to dispatch, or nil.
-func (l *ledger) take() *item {
-	for {
-		e, ok := l.ready.pop()
-		if !ok {
-			return nil
-		}
-		it := e.item
-		if e.lane != nil {
-			if it = e.lane.next(); it == nil {
-				l.laneIdle(e.lane)
-				continue
-			}
-		}
-		if it.state != waiting {
-			continue // dropped while it was queued
-		}
-		it.state, it.lane = running, e.lane
-		l.running++
-		return it
 	}
 }
 
@@ -317,6 +357,11 @@ func (l *ledger) take() *item {
 func (l *ledger) drop(it *item) {
 	if it.probe {
 		it.probe, it.circuit.probing = false, false
+	}
+	for i := range it.legs {
+		if g := &it.legs[i]; g.probe {
+			g.probe, g.circuit.probing = false, false
+		}
 	}
 	it.state = dropped
 	l.leave(it)
@@ -345,6 +390,11 @@ func (l *ledger) forget(it *item) {
 	}
 	l.owned--
 	l.bytes -= len(it.rec.Payload)
+	for c := range it.circuits() {
+		c.owned--
+		c.bytes -= len(it.rec.Payload)
+		l.relieve(c)
+	}
 	it.rec.Payload = nil // a batch with one slow message must not keep the others' payloads
 }
 
@@ -357,8 +407,8 @@ func (l *ledger) finish(it *item, o outbox.Outcome, now time.Time) {
 	it.outcome = o
 	l.finished = append(l.finished, it)
 	l.scan.dueAfter(o, now)
-	if key, seq := it.rec.Key, it.rec.Sequence; key != "" {
-		if o.Kind == outbox.Published || (o.Kind == outbox.Dead && l.cfg.OnDead == Skip) {
+	if key, seq := l.key(it.rec), it.rec.Sequence; key != noLane {
+		if o.Kind == outbox.Published || (o.Kind == outbox.Dead && l.skipDead(it.rec.Topic)) {
 			l.releaseKey(key, seq)
 		} else {
 			l.holdKey(key, seq)

@@ -1,6 +1,36 @@
 package relay
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/go-outbox/outbox"
+)
+
+// A laneKey is what orders messages: their key, within a route. Where a message can go
+// to several routes, keys order across all of them: it has to keep its place in each.
+type laneKey struct {
+	circuit *circuit
+	key     string
+}
+
+// noLane is that of messages without order.
+var noLane laneKey
+
+func (l *ledger) key(rec *outbox.Record) laneKey { return l.laneOf(rec.Key, rec.Topic) }
+
+func (l *ledger) laneOf(key, topic string) laneKey {
+	if key == "" {
+		return noLane
+	}
+	c := l.circuit(topic)
+	switch {
+	case c.policy.Unordered:
+		return noLane
+	case l.routing.fanOut != nil:
+		return laneKey{key: key}
+	}
+	return laneKey{c, key}
+}
 
 // A hold stops the messages of a key behind its head: a message of that key that
 // failed, is scheduled or is dead. Only higher sequences wait. The messages that
@@ -19,7 +49,7 @@ func (h *hold) park(seq int64) {
 
 // holdKey makes seq a head of its key, and parks whatever of the key is queued
 // behind it.
-func (l *ledger) holdKey(key string, seq int64) {
+func (l *ledger) holdKey(key laneKey, seq int64) {
 	h := l.holds[key]
 	switch {
 	case h == nil:
@@ -43,7 +73,7 @@ func (l *ledger) holdKey(key string, seq int64) {
 
 // releaseKey lifts the hold of a key when its head seq is done, and sends the scan
 // back for what waited.
-func (l *ledger) releaseKey(key string, seq int64) {
+func (l *ledger) releaseKey(key laneKey, seq int64) {
 	h := l.holds[key]
 	if h == nil || h.head != seq {
 		return
@@ -65,7 +95,7 @@ func (l *ledger) releaseKey(key string, seq int64) {
 // nor dropped. At most one of its messages is in the ready queue or running, and it
 // is always the lowest.
 type lane struct {
-	key   string
+	key   laneKey
 	items []*item // in sequence order
 	// active: the lane stands in the ready queue, or one of its messages runs.
 	active bool
@@ -73,10 +103,11 @@ type lane struct {
 }
 
 func (l *ledger) enterLane(it *item) {
-	ln := l.lanes[it.rec.Key]
+	key := l.key(it.rec)
+	ln := l.lanes[key]
 	if ln == nil {
-		ln = l.newLane(it.rec.Key)
-		l.lanes[it.rec.Key] = ln
+		ln = l.newLane(key)
+		l.lanes[key] = ln
 	}
 	i := len(ln.items)
 	for i > 0 && ln.items[i-1].rec.Sequence > it.rec.Sequence {
@@ -90,7 +121,7 @@ func (l *ledger) enterLane(it *item) {
 }
 
 // newLane takes a lane that was left, with its space, or makes one.
-func (l *ledger) newLane(key string) *lane {
+func (l *ledger) newLane(key laneKey) *lane {
 	if n := len(l.idleLanes); n > 0 {
 		ln := l.idleLanes[n-1]
 		l.idleLanes = l.idleLanes[:n-1]
@@ -102,17 +133,19 @@ func (l *ledger) newLane(key string) *lane {
 	return ln
 }
 
-// next takes the lowest message of the lane, if it may be dispatched. Nothing
-// overtakes a message that is not recorded yet.
-func (ln *lane) next() *item {
+// first is the lowest message of the lane, if it may be dispatched. Nothing overtakes
+// a message that is not recorded yet.
+func (ln *lane) first() *item {
 	ln.tidy()
 	if len(ln.items) == 0 || !ln.items[0].batch.recorded {
 		return nil
 	}
-	it := ln.items[0]
+	return ln.items[0]
+}
+
+func (ln *lane) advance() {
 	ln.items[0] = nil
 	ln.items = ln.items[1:]
-	return it
 }
 
 // tidy forgets what was dropped at the head of the lane.
@@ -144,7 +177,7 @@ func (l *ledger) wakeLane(ln *lane) {
 		l.leaveLane(ln)
 	case ln.items[0].batch.recorded:
 		ln.active = true
-		l.ready.push(entry{lane: ln})
+		l.push(ln.items[0].circuit, entry{lane: ln})
 	}
 }
 

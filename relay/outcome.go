@@ -13,19 +13,22 @@ var errNoResult = errors.New("batch dispatcher returned a result slice of anothe
 // judge turns the result of a dispatch into an outcome, and the circuit's state
 // with it.
 func (l *ledger) judge(it *item, err error, took time.Duration, now time.Time) outbox.Outcome {
+	if it.legs != nil {
+		return l.judgeLegs(it, err, took, now)
+	}
 	verdict, after := outbox.Classify(err)
 	if it.probe {
 		it.probe, it.circuit.probing = false, false
 	}
 	if verdict == outbox.VerdictUnavailable {
 		o := l.outcome(it, outbox.Deferred, err, took)
-		o.Delay = l.tripCircuit(it.circuit, now, err)
+		o.Delay = l.unavailable(it.circuit, after, err, now)
 		return o
 	}
 	if errors.Is(err, outbox.ErrNoRoute) {
 		return l.deadOutcome(it, outbox.DeadNoRoute, err, took)
 	}
-	l.closeCircuit(it.circuit) // it answered, whatever it said
+	l.answered(it.circuit, it.rec.Sequence, verdict, err, now)
 	switch verdict {
 	case outbox.VerdictDelivered:
 		o := l.outcome(it, outbox.Published, nil, took)
@@ -42,13 +45,14 @@ func (l *ledger) judge(it *item, err error, took time.Duration, now time.Time) o
 // when it was the last.
 func (l *ledger) failed(it *item, err error, after, took time.Duration) outbox.Outcome {
 	attempts := it.rec.Attempts + 1
-	if l.cfg.Retries.For(it.rec.Topic).Exhausted(attempts) {
+	policy := l.retry(it)
+	if policy.Exhausted(attempts) {
 		return l.deadOutcome(it, outbox.DeadAttempts, err, took)
 	}
 	o := l.outcome(it, outbox.Retry, err, took)
 	o.Spent = 1
 	if o.Delay = after; after == 0 {
-		o.Delay = l.cfg.Retries.Delay(it.rec.Topic, attempts)
+		o.Delay = policy.Delay(attempts, l.random())
 	}
 	return o
 }

@@ -49,9 +49,13 @@ func (s *shift) nextRead() (outbox.ReadRequest, time.Duration) {
 
 func (l *ledger) nextRead(now time.Time) (outbox.ReadRequest, time.Duration) {
 	probe := l.probeAt(now)
+	crowded := l.makeRoom(now)
 	req, wait := l.scan.next(now, l.room(), l.cfg, l.bytes)
-	if wait > 0 && !probe.IsZero() {
-		wait = max(min(wait, probe.Sub(now)), time.Nanosecond)
+	if wait > 0 {
+		wait = min(wait, crowded)
+		if !probe.IsZero() {
+			wait = max(min(wait, probe.Sub(now)), time.Nanosecond)
+		}
 	}
 	return req, wait
 }
@@ -80,8 +84,13 @@ func (s *shift) readOnce(ctx context.Context, req outbox.ReadRequest) error {
 		return err
 	}
 	s.mu.Lock()
+	known := len(s.ledger.circuits)
 	n := s.ledger.accept(req, page, time.Now())
+	grown := len(s.ledger.circuits) > known
 	s.mu.Unlock()
+	if grown {
+		s.hire()
+	}
 	if n > 0 {
 		s.kickWriter()
 		s.hooks.Read(s.table, n, time.Since(start))

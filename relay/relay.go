@@ -33,7 +33,7 @@ type Relay struct {
 	cfg        Config
 	store      outbox.Store
 	dispatcher outbox.Dispatcher
-	route      func(topic string) string
+	routing    *routing
 	log        *logger
 	gate       *gate
 
@@ -57,12 +57,9 @@ func New(store outbox.Store, dispatcher outbox.Dispatcher, cfg Config) (*Relay, 
 	cfg.Hooks = cfg.Hooks.withDefaults()
 	r := &Relay{
 		cfg: cfg, store: store, dispatcher: dispatcher, gate: processGate,
-		route:  func(string) string { return "" },
-		log:    &logger{slog: cfg.Log.With(slog.String("table", store.Table()))},
-		shifts: make(map[int]*shift),
-	}
-	if router, ok := dispatcher.(outbox.Router); ok {
-		r.route = router.Route
+		routing: newRouting(dispatcher),
+		log:     &logger{slog: cfg.Log.With(slog.String("table", store.Table()))},
+		shifts:  make(map[int]*shift),
 	}
 	return r, nil
 }

@@ -68,6 +68,10 @@ func (s *shift) renew(ctx context.Context) error {
 		kick(s.readKick)
 	}
 	s.paused = renewed.Paused
+	s.ledger.setPaused(renewed.PausedRoutes, time.Now())
+	if s.ledger.scan.rewind != nil {
+		kick(s.readKick) // for what was parked
+	}
 	return nil
 }
 

@@ -51,16 +51,51 @@ type scan struct {
 	sweepPos int64
 }
 
-// A rewind goes back for parked messages. Fresh messages of its keys and topics
-// wait until it has caught up with them.
+// A rewind goes back for parked messages. Fresh messages of its keys and routes wait
+// until it has caught up with them.
 type rewind struct {
 	after  int64
-	keys   map[string]struct{}
-	topics map[string]*circuit
+	keys   map[laneKey]struct{}
+	routes map[*circuit]map[string]struct{} // and the topics of what was parked there
 	// stale, of an outstanding read: something was added to the rewind since, so
 	// the read's end is not the rewind's.
 	stale bool
 }
+
+func (r *rewind) copy() *rewind {
+	routes := make(map[*circuit]map[string]struct{}, len(r.routes))
+	for c, topics := range r.routes {
+		routes[c] = maps.Clone(topics)
+	}
+	return &rewind{after: r.after, keys: maps.Clone(r.keys), routes: routes}
+}
+
+func (r *rewind) topics() []string {
+	all := map[string]struct{}{}
+	for _, topics := range r.routes {
+		maps.Copy(all, topics)
+	}
+	return slices.Collect(maps.Keys(all))
+}
+
+func (r *rewind) plainKeys() []string {
+	all := make(map[string]struct{}, len(r.keys))
+	for k := range r.keys {
+		all[k.key] = struct{}{}
+	}
+	return slices.Collect(maps.Keys(all))
+}
+
+// hasKey and hasRoute report what the rewind goes back for; nil goes back for nothing.
+func (r *rewind) hasKey(key laneKey) bool {
+	if r == nil || key == noLane {
+		return false
+	}
+	_, ok := r.keys[key]
+	return ok
+}
+
+func (r *rewind) hasRoute(c *circuit) bool { return r != nil && r.routes[c] != nil }
 
 func newScan(info outbox.LeaseInfo) scan {
 	return scan{
@@ -78,7 +113,7 @@ func (s *scan) next(now time.Time, room int, cfg *Config, bytes int) (outbox.Rea
 	if wait := s.wait(now); wait > 0 {
 		return outbox.ReadRequest{}, wait
 	}
-	if room < min(cfg.Batch, (cfg.Window+1)/2) {
+	if room < min(cfg.Batch, (cfg.Window+1)/2) { // as roomToRead
 		return outbox.ReadRequest{}, never // until something is settled
 	}
 	s.kicked = false
@@ -91,10 +126,10 @@ func (s *scan) next(now time.Time, room int, cfg *Config, bytes int) (outbox.Rea
 		req.Due, req.DueAfter = dueLimit, s.dueCursor
 	}
 	if s.rewind != nil {
-		s.asked = &rewind{after: s.rewind.after, keys: maps.Clone(s.rewind.keys), topics: maps.Clone(s.rewind.topics)}
+		s.asked = s.rewind.copy()
 		req.Rewind = &outbox.Rewind{
 			After: s.rewind.after, To: s.pos, Limit: limit,
-			Keys: slices.Collect(maps.Keys(s.rewind.keys)), Topics: slices.Collect(maps.Keys(s.rewind.topics)),
+			Keys: s.rewind.plainKeys(), Topics: s.rewind.topics(),
 		}
 	}
 	s.begin()
@@ -178,7 +213,7 @@ func (s *scan) dueAfter(o outbox.Outcome, now time.Time) {
 }
 
 // rewindKey sends the scan back for the messages of a key above seq.
-func (s *scan) rewindKey(key string, seq int64) {
+func (s *scan) rewindKey(key laneKey, seq int64) {
 	s.openRewind(seq)
 	s.rewind.keys[key] = struct{}{}
 	if s.asked != nil {
@@ -186,19 +221,27 @@ func (s *scan) rewindKey(key string, seq int64) {
 	}
 }
 
-func (s *scan) rewindTopics(c *circuit) {
+// rewindRoute sends the scan back for what is parked on a route.
+func (s *scan) rewindRoute(c *circuit) {
 	s.openRewind(c.parked - 1)
 	for topic := range c.topics {
-		s.rewind.topics[topic] = c
-		if s.asked != nil {
-			delete(s.asked.topics, topic)
-		}
+		s.rewind.add(c, topic)
 	}
+	if s.asked != nil {
+		delete(s.asked.routes, c)
+	}
+}
+
+func (r *rewind) add(c *circuit, topic string) {
+	if r.routes[c] == nil {
+		r.routes[c] = map[string]struct{}{}
+	}
+	r.routes[c][topic] = struct{}{}
 }
 
 func (s *scan) openRewind(after int64) {
 	if s.rewind == nil {
-		s.rewind = &rewind{after: after, keys: map[string]struct{}{}, topics: map[string]*circuit{}}
+		s.rewind = &rewind{after: after, keys: map[laneKey]struct{}{}, routes: map[*circuit]map[string]struct{}{}}
 	}
 	s.rewind.after = min(s.rewind.after, after)
 	if s.asked != nil {
@@ -206,35 +249,31 @@ func (s *scan) openRewind(after int64) {
 	}
 }
 
-func (s *scan) rewinding(key, topic string) bool {
-	byKey, byTopic := s.rewind.has(key, topic)
-	return byKey || byTopic
-}
-
-func (r *rewind) has(key, topic string) (byKey, byTopic bool) {
-	if r == nil {
-		return false, false
-	}
-	_, byKey = r.keys[key]
-	_, byTopic = r.topics[topic]
-	return byKey && key != "", byTopic
-}
-
 // beyondRewind reports whether a message must wait for the rewind to reach it:
-// earlier messages of its key may not have been read yet.
-func (s *scan) beyondRewind(rec *outbox.Record, req outbox.ReadRequest, page outbox.Page) bool {
+// earlier messages of its key may not have been read yet. A message whose topic was
+// not parked joins those that the rewind goes back for, or nobody would find it again.
+func (s *scan) beyondRewind(rec *outbox.Record, key laneKey, routes []*circuit, req outbox.ReadRequest, page outbox.Page) bool {
 	if s.rewind == nil || rec.Sequence <= s.rewind.after {
 		return false
 	}
-	byKey, byTopic := s.rewind.has(rec.Key, rec.Topic)
-	if !byKey && !byTopic {
+	back, asked := s.rewind.hasKey(key), true
+	if back {
+		asked = s.asked.hasKey(key)
+	}
+	for _, c := range routes {
+		if s.rewind.hasRoute(c) {
+			back, asked = true, asked && s.asked.hasRoute(c)
+		}
+	}
+	if !back || asked && (rewound(req, page) || rec.Sequence <= page.RewindEnd) {
 		return false
 	}
-	askedKey, askedTopic := s.asked.has(rec.Key, rec.Topic)
-	if byKey && !askedKey || byTopic && !askedTopic {
-		return true // that part of the rewind began after this read did
+	for _, c := range routes {
+		if s.rewind.hasRoute(c) {
+			s.rewind.add(c, rec.Topic)
+		}
 	}
-	return !rewound(req, page) && rec.Sequence > page.RewindEnd
+	return true
 }
 
 // rewound reports whether the page's rewind part reached its end.
@@ -257,8 +296,14 @@ func (s *scan) finishRewind(req outbox.ReadRequest, page outbox.Page) {
 	for key := range s.asked.keys {
 		delete(s.rewind.keys, key)
 	}
-	for topic := range s.asked.topics {
-		delete(s.rewind.topics, topic)
+	for c, topics := range s.asked.routes {
+		maps.DeleteFunc(s.rewind.routes[c], func(topic string, _ struct{}) bool {
+			_, read := topics[topic]
+			return read
+		})
+		if len(s.rewind.routes[c]) == 0 {
+			delete(s.rewind.routes, c)
+		}
 	}
 	s.closeRewind()
 }
@@ -269,12 +314,12 @@ func (s *scan) cancelRewind(c *circuit) {
 	if s.rewind == nil {
 		return
 	}
-	maps.DeleteFunc(s.rewind.topics, func(_ string, of *circuit) bool { return of == c })
+	delete(s.rewind.routes, c)
 	s.closeRewind()
 }
 
 func (s *scan) closeRewind() {
-	if len(s.rewind.keys)+len(s.rewind.topics) == 0 {
+	if len(s.rewind.keys)+len(s.rewind.routes) == 0 {
 		s.rewind = nil
 	}
 }

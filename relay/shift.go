@@ -31,7 +31,11 @@ type shift struct {
 	table      string
 	lease      outbox.Lease
 	dispatcher outbox.Dispatcher
+	routing    *routing
 	gate       *gate
+	store      outbox.Store
+	pool       pool
+	hire       func() // starts the workers of routes that are new
 	// once: stop when everything that is due has been published.
 	once bool
 
@@ -45,20 +49,26 @@ type shift struct {
 	nudged   bool
 	paused   bool
 	workers  *sync.Cond
+	throttle time.Time // when a worker is woken for a rate
 
 	readKick  chan struct{}
 	writeKick chan struct{}
 	renewKick chan struct{}
+
+	reports    []report
+	reportKick chan struct{}
 }
 
 func newShift(r *Relay, lease outbox.Lease, deadline time.Time, once bool) *shift {
 	info := lease.Info()
 	s := &shift{
 		cfg: &r.cfg, hooks: &r.cfg.Hooks, log: r.log, table: r.store.Table(), lease: lease, dispatcher: r.dispatcher,
-		gate: r.gate, once: once, deadline: deadline, nudge: info.Nudge, paused: info.Paused,
+		routing: r.routing, store: r.store, gate: r.gate, once: once, deadline: deadline, nudge: info.Nudge, paused: info.Paused,
 		readKick: make(chan struct{}, 1), writeKick: make(chan struct{}, 1), renewKick: make(chan struct{}, 1),
+		reportKick: make(chan struct{}, 1),
 	}
-	s.ledger = newLedger(&r.cfg, s.table, info, r.route)
+	s.ledger = newLedger(&r.cfg, s.table, info, r.routing)
+	s.ledger.setPaused(info.PausedRoutes, time.Now())
 	s.ledger.scan.eager = once
 	s.workers = sync.NewCond(&s.mu)
 	return s
@@ -98,12 +108,12 @@ func (s *shift) work(ctx, held context.Context, lose context.CancelCauseFunc) er
 	if err := s.begin(reading); err != nil {
 		return err
 	}
-	var readers, workers, writer sync.WaitGroup
+	s.hire = func() { s.hireFor(dispatching) }
+	var readers, writer sync.WaitGroup
 	readers.Go(func() { stopReading(s.readLoop(reading)) })
 	readers.Go(func() { s.isolate(reading, dispatching) })
-	for range s.workerCount() {
-		s.startWorker(dispatching, &workers)
-	}
+	readers.Go(func() { s.reportLoop(reading) })
+	s.hire()
 	flush := make(chan struct{})
 	var wrote error
 	writer.Go(func() {
@@ -114,9 +124,9 @@ func (s *shift) work(ctx, held context.Context, lose context.CancelCauseFunc) er
 
 	readers.Wait()
 	s.letGo()
-	if !waitFor(held, &workers, s.cfg.DrainTimeout) {
+	if !waitFor(held, &s.pool.group, s.cfg.DrainTimeout) {
 		stopDispatching(errDrain)
-		waitFor(context.WithoutCancel(held), &workers, cutGrace)
+		waitFor(context.WithoutCancel(held), &s.pool.group, cutGrace)
 	}
 	close(flush)
 	writer.Wait()
@@ -145,9 +155,11 @@ func (s *shift) begin(ctx context.Context) error {
 }
 
 func (s *shift) hold(h outbox.Head) {
-	if !h.Dead || s.cfg.OnDead == Block {
-		s.ledger.holdKey(h.Key, h.Sequence)
+	key := s.ledger.laneOf(h.Key, h.Topic)
+	if key == noLane || h.Dead && s.ledger.skipDead(h.Topic) {
+		return
 	}
+	s.ledger.holdKey(key, h.Sequence)
 }
 
 func (s *shift) readHeads(ctx context.Context) ([]outbox.Head, error) {

@@ -58,7 +58,7 @@ func (s *shift) writeLoop(ctx context.Context, flush <-chan struct{}) error {
 func (s *shift) gather(ctx context.Context, flush <-chan struct{}) {
 	s.mu.Lock()
 	l := s.ledger
-	few := len(l.finished) > 0 && len(l.finished) < s.cfg.Batch && l.running+l.ready.len() > 0 &&
+	few := len(l.finished) > 0 && len(l.finished) < s.cfg.Batch && l.running+l.readyCount > 0 &&
 		len(l.starts)+len(l.beats) == 0
 	s.mu.Unlock()
 	if !few {
@@ -164,7 +164,7 @@ func (s *shift) stepped(ctx context.Context, t taken) {
 	for _, b := range t.starts {
 		close(b.startedCh)
 	}
-	if l.ready.len() > 0 {
+	if l.readyCount > 0 {
 		s.workers.Signal()
 	}
 	s.mu.Unlock()

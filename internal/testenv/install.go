@@ -14,29 +14,46 @@ import (
 // start our own servers, on our own ports.
 const policyFile = "/usr/sbin/policy-rc.d"
 
-// Install installs the packages of the backends that are not on this machine,
-// with apt-get, and writes what it does to w. It does nothing when all are
-// there, so it may be called before every run. It needs root.
+// Install provides the backends that are not on this machine: their packages with
+// apt-get, as root, and what no package holds as whoever we are. It writes what it
+// does to w. It does nothing when all are there, so it may be called before every
+// run.
 func Install(w io.Writer, backends []Backend) error {
 	var packages []string
+	var incomplete []Backend
 	for _, b := range backends {
-		if b.find() != nil {
-			packages = append(packages, b.packages...)
+		// The packages may be there already, and only the rest be missing.
+		if b.find() == nil || b.fetch != nil && b.fetch(w) == nil && b.find() == nil {
+			continue
 		}
+		packages = append(packages, b.packages...)
+		incomplete = append(incomplete, b)
 	}
 	if len(packages) == 0 {
 		return nil
 	}
+	if err := installPackages(w, packages); err != nil {
+		return fmt.Errorf("install %v: %w", packages, err)
+	}
+	var errs []error
+	for _, b := range incomplete {
+		if b.fetch != nil {
+			errs = append(errs, b.fetch(w))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func installPackages(w io.Writer, packages []string) error {
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("install %v: not root", packages)
+		return errors.New("not root")
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return fmt.Errorf("install %v: %w", packages, err)
+		return err
 	}
-
 	restore, err := forbidServices(policyFile)
 	if err != nil {
-		return fmt.Errorf("install %v: %w", packages, err)
+		return err
 	}
 	defer restore()
 

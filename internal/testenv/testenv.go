@@ -13,6 +13,7 @@ package testenv
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -30,6 +31,9 @@ type Backend struct {
 
 	// find returns nil when the backend's programs are on this machine.
 	find func() error
+
+	// fetch provides what no package holds, as any user. Nil for nothing.
+	fetch func(w io.Writer) error
 
 	// start starts a server that the tests of many packages share, and says
 	// how they find it. Nil for a backend that every test starts for itself.
@@ -50,7 +54,7 @@ func (s *Shared) Stop() error { return s.process.discard() }
 
 // Backends lists every backend there is.
 func Backends() []Backend {
-	return []Backend{postgres, pgbouncer}
+	return []Backend{postgres, pgbouncer, mysql, nats, redis, kafka, rabbitmq}
 }
 
 // Installed returns nil when the backend's programs are on this machine.

@@ -7,8 +7,9 @@
 // arrived through the harness, which should use another client than the sink does.
 //
 // Passing it says that a sink keeps the seam between relay and destination while the
-// destination works, stalls or is away. It says nothing about speed, or about what
-// the destination does with a message after acknowledging it.
+// destination works, stalls or is away, and while the network between them fails. It
+// says nothing about speed, or about what the destination does with a message after
+// acknowledging it.
 package sinktest
 
 import (
@@ -39,6 +40,10 @@ type Harness struct {
 	// Stall makes the destination take connections and answer nothing, until the
 	// returned function is called. Optional.
 	Stall func(t *testing.T) (release func())
+	// Fault makes the network between sink and destination fail, until the
+	// returned function is called. Connections that exist by then need not
+	// survive. Optional.
+	Fault func(t *testing.T, fault Fault) (heal func())
 	// Refuse makes a message one that the destination refuses for good: too
 	// large, or for a topic it does not have. Optional.
 	Refuse func(msg *outbox.DispatchedMessage)
@@ -82,6 +87,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		{"Refusal", refusalClaims},
 		{"Deadline", deadlineClaims},
 		{"Outage", outageClaims},
+		{"Network", networkClaims},
 		{"Close", closeClaims},
 	} {
 		t.Run(topic.name, func(t *testing.T) {

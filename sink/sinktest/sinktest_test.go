@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-outbox/outbox"
 	"github.com/go-outbox/outbox/sink/sinktest"
@@ -36,6 +37,10 @@ var faults = map[string][]string{
 	"guesses":      {"Outage/is_told_from_a_fault"},
 	"optimist":     {"Outage/fails_every_message_of_a_batch", "Outage/is_told_from_a_fault"},
 	"leaks":        {"Close/leaves_no_goroutine_behind"},
+	"assumes":      {"Network/that_resets_costs_no_message", "Network/that_resets_in_the_middle"},
+	"kills":        {"Network/that_resets_costs_no_message", "Network/that_swallows_everything_fails"},
+	"lingers":      {"Network/that_swallows_everything_does_not_outlast_the_deadline"},
+	"hurries":      {"Network/that_is_slow_delivers"},
 }
 
 const faultVariable = "SINKTEST_FAULT"
@@ -47,7 +52,7 @@ func TestEveryFaultBreaksItsClaims(t *testing.T) {
 	for fault, claims := range faults {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFaulty$", "-test.v")
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run="+pattern(claims), "-test.v")
 			cmd.Env = append(os.Environ(), faultVariable+"="+fault+".")
 			out, err := cmd.CombinedOutput()
 			if (err == nil) != (len(claims) == 0) {
@@ -62,6 +67,14 @@ func TestEveryFaultBreaksItsClaims(t *testing.T) {
 	}
 }
 
+// pattern selects the claims that a fault breaks, or all for none.
+func pattern(claims []string) string {
+	if len(claims) == 0 {
+		return "^TestFaulty$"
+	}
+	return "^TestFaulty$/" + strings.Join(claims, "|^TestFaulty$/")
+}
+
 // TestFaulty is the suite over a sink with one fault, in a process of its own.
 func TestFaulty(t *testing.T) {
 	fault, ok := strings.CutSuffix(os.Getenv(faultVariable), ".")
@@ -71,7 +84,7 @@ func TestFaulty(t *testing.T) {
 	sinktest.Run(t, func(*testing.T) sinktest.Harness {
 		f := &faulty{fault: fault, seen: map[[16]byte]bool{}}
 		return sinktest.Harness{
-			Sink: f, Received: f.received, Break: f.shut,
+			Sink: f, Received: f.received, Break: f.shut, Fault: f.cut,
 			Refuse: func(msg *outbox.DispatchedMessage) { msg.Payload = []byte("refused") },
 		}
 	})
@@ -85,6 +98,7 @@ type faulty struct {
 	got    []sinktest.Received
 	seen   map[[16]byte]bool
 	broken bool
+	fails  sinktest.Fault // how the network fails, or ""
 }
 
 func (f *faulty) Dispatch(ctx context.Context, msg outbox.DispatchedMessage) error {
@@ -94,9 +108,14 @@ func (f *faulty) Dispatch(ctx context.Context, msg outbox.DispatchedMessage) err
 	if f.fault != "trusts" && hostile(msg.Meta) {
 		return outbox.Permanent(errors.New("hostile"))
 	}
+	if err := f.travel(ctx); err != nil {
+		return err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
+	case f.fails == sinktest.Reset || f.fails == sinktest.Blackhole:
+		return nil // only those get here who assume that all went well
 	case f.broken && f.fault == "guesses":
 		return errors.New("down")
 	case f.broken && f.fault == "optimist":
@@ -109,6 +128,31 @@ func (f *faulty) Dispatch(ctx context.Context, msg outbox.DispatchedMessage) err
 		return outbox.Permanent(errors.New("refused"))
 	}
 	f.keep(msg)
+	return nil
+}
+
+// travel takes a message over the network.
+func (f *faulty) travel(ctx context.Context) error {
+	f.mu.Lock()
+	fails := f.fails
+	f.mu.Unlock()
+	switch {
+	case fails == "" || f.fault == "assumes":
+		return nil
+	case f.fault == "kills" && fails != sinktest.Slow:
+		return outbox.Permanent(errors.New("lost"))
+	case f.fault == "lingers" && fails == sinktest.Blackhole:
+		<-time.After(6 * time.Second)
+		return ctx.Err()
+	case f.fault == "hurries":
+		return errors.New("lost")
+	case fails == sinktest.Reset:
+		return errors.New("reset")
+	case fails == sinktest.Blackhole:
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	<-time.After(5 * time.Millisecond)
 	return nil
 }
 
@@ -190,4 +234,14 @@ func (f *faulty) shut(*testing.T) (restore func()) {
 	}
 	set(true)
 	return func() { set(false) }
+}
+
+func (f *faulty) cut(_ *testing.T, fault sinktest.Fault) (heal func()) {
+	set := func(fault sinktest.Fault) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.fails = fault
+	}
+	set(fault)
+	return func() { set("") }
 }

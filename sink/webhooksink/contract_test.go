@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"crypto/x509"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +19,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-outbox/outbox"
+	"github.com/go-outbox/outbox/internal/testenv"
+	"github.com/go-outbox/outbox/internal/wire"
 	"github.com/go-outbox/outbox/sink/sinktest"
 	"github.com/go-outbox/outbox/sink/webhooksink"
 	"github.com/go-outbox/outbox/webhook"
@@ -33,15 +34,33 @@ func TestContractOverHTTP2(t *testing.T) { contract(t, true) }
 func contract(t *testing.T, secure bool) {
 	sinktest.Run(t, func(t *testing.T) sinktest.Harness {
 		e := newEndpoint(t, secure)
-		sink := e.sink(t)
-		return sinktest.Harness{
-			Sink: sink, Close: sink.Close,
+		h := sinktest.Harness{
 			Received: e.received,
 			Break:    e.shut,
 			Stall:    e.stall,
 			Refuse:   func(msg *outbox.DispatchedMessage) { msg.Payload = []byte(`"refuse me"`) },
 		}
+		address := e.address
+		if !testing.Short() {
+			address = e.overABadNetwork(t, &h)
+		}
+		sink := e.sink(t, address)
+		h.Sink, h.Close = sink, sink.Close
+		return h
 	})
+}
+
+// overABadNetwork puts a proxy in front of the endpoint, and returns its address.
+func (e *endpoint) overABadNetwork(t *testing.T, h *sinktest.Harness) string {
+	t.Helper()
+	proxy := testenv.NewProxy(t, e.address)
+	h.Break = func(t *testing.T) func() {
+		heal := proxy.Fail("down") // or it would take connections for a server that is not there
+		open := e.shut(t)
+		return func() { open(); heal() }
+	}
+	h.Fault = func(_ *testing.T, fault sinktest.Fault) func() { return proxy.Fail(string(fault)) }
+	return proxy.Addr()
 }
 
 // An endpoint receives webhooks as an application would: it verifies them with
@@ -84,7 +103,7 @@ func (e *endpoint) open(t *testing.T) {
 	server.Listener.Close()
 	server.Listener = listener
 	server.EnableHTTP2 = e.secure
-	server.Config.ErrorLog = nil
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that were cut
 	if e.secure {
 		server.StartTLS()
 	} else {
@@ -95,11 +114,11 @@ func (e *endpoint) open(t *testing.T) {
 	e.server, e.address = server, listener.Addr().String()
 }
 
-func (e *endpoint) sink(t *testing.T) *webhooksink.Sink {
+func (e *endpoint) sink(t *testing.T, at string) *webhooksink.Sink {
 	t.Helper()
-	address := netip.MustParseAddrPort(e.address)
+	address := netip.MustParseAddrPort(at)
 	cfg := webhooksink.Config{
-		URL: "http://" + e.address + "/hooks?token=canary", Secrets: []webhook.Secret{e.secret, webhook.NewSecret()},
+		URL: "http://" + at + "/hooks?token=canary", Secrets: []webhook.Secret{e.secret, webhook.NewSecret()},
 		Allow: []netip.Prefix{netip.PrefixFrom(address.Addr(), 32)}, Ports: []uint16{address.Port()},
 	}
 	if e.secure {
@@ -140,29 +159,19 @@ func (e *endpoint) take(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnprocessableEntity)
 		return
 	}
+	var headers []wire.Header
+	for name := range r.Header {
+		headers = append(headers, wire.Header{Name: strings.ToLower(name), Value: r.Header.Get(name)})
+	}
+	msg, err := wire.Parse(headers, payload)
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.got = append(e.got, sinktest.Received{
-		Message: outbox.DispatchedMessage{Meta: metaOf(r.Header), Payload: payload},
-		DedupID: r.Header.Get(webhook.HeaderID),
-	})
+	e.got = append(e.got, sinktest.Received{Message: msg, DedupID: r.Header.Get(webhook.HeaderID)})
 	w.WriteHeader(http.StatusNoContent)
-}
-
-func metaOf(h http.Header) outbox.Meta {
-	text := func(name string) string { s, _ := url.PathUnescape(h.Get(name)); return s }
-	number := func(name string) int { n, _ := strconv.Atoi(h.Get(name)); return n }
-	m := outbox.Meta{
-		EventID: uuid.MustParse(h.Get("outbox-event-id")), Topic: h.Get("outbox-topic"),
-		TenantID: text("outbox-tenant"), Key: text("outbox-key"), EventType: text("outbox-type"),
-		Sequence: int64(number("outbox-sequence")), Attempts: number("outbox-attempt"), EventVersion: number("outbox-version"),
-		TraceParent: h.Get("traceparent"), TraceState: h.Get("tracestate"), ContentType: h.Get("content-type"),
-		Headers: map[string]string{},
-	}
-	for name := range h {
-		m.Headers[strings.ToLower(name)] = h.Get(name)
-	}
-	return m
 }
 
 func (e *endpoint) received(*testing.T) []sinktest.Received {

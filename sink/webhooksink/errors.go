@@ -12,6 +12,11 @@ import (
 	"github.com/go-outbox/outbox"
 )
 
+// ErrGone says that the endpoint has answered 410: it wants no more webhooks. Its
+// messages wait, none dies of it, until somebody takes the endpoint out of the
+// configuration or it is back. Its code is OUTBOX_ENDPOINT_GONE.
+var ErrGone error = &codedError{"OUTBOX_ENDPOINT_GONE", "the endpoint is gone"}
+
 // maxRetryAfter bounds what an endpoint may ask for.
 const maxRetryAfter = 24 * time.Hour
 
@@ -27,9 +32,8 @@ var answers = map[int]judgement{
 	http.StatusRequestTimeout:  {outbox.VerdictRetry, ""},
 	http.StatusTooEarly:        {outbox.VerdictRetry, ""},
 	http.StatusTooManyRequests: {outbox.VerdictRetry, ""},
-	// The endpoint wants no more webhooks. No message dies of it: they wait, and
-	// one now and then asks again.
-	http.StatusGone: {outbox.VerdictUnavailable, "the endpoint is gone; its messages wait until it is back or is taken out of the configuration"},
+	// See ErrGone. One message now and then asks again.
+	http.StatusGone: {outbox.VerdictUnavailable, "its messages wait until it is back or is taken out of the configuration"},
 	// The one status that says so of itself. 500, 502 and 504 may be one
 	// message's doing: if they stopped the route, that message would for ever.
 	http.StatusServiceUnavailable: {outbox.VerdictUnavailable, ""},
@@ -57,15 +61,18 @@ func answerError(response *http.Response, body, payload []byte, now time.Time) e
 		return nil
 	}
 	err := errors.New(describe(response, answer.hint, body, payload))
+	if response.StatusCode == http.StatusGone {
+		err = fmt.Errorf("%w: %w", ErrGone, err)
+	}
 	after := retryAfter(response.Header.Get("Retry-After"), now)
 	switch answer.verdict {
 	case outbox.VerdictPermanent:
 		return outbox.Permanent(err)
 	case outbox.VerdictUnavailable:
-		if after > 0 {
-			err = fmt.Errorf("%w (it asks to wait %s)", err, after)
+		if after > 0 { // the circuit asks again then, or later
+			err = outbox.RetryAfter(fmt.Errorf("%w (it asks to wait %s)", err, after), after)
 		}
-		return outbox.Unavailable(err) // the relay's circuit decides when to ask again
+		return outbox.Unavailable(err)
 	}
 	if after > 0 {
 		return outbox.RetryAfter(err, after)

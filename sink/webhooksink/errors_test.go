@@ -63,7 +63,8 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		{429, "120", retry, 2 * time.Minute, ""},
 		{429, "999999999", retry, 24 * time.Hour, ""},
 		{425, "7", retry, 7 * time.Second, ""},
-		{410, "", unavailable, 0, "the endpoint is gone"},
+		{410, "", unavailable, 0, "the endpoint is gone: 410 Gone: its messages wait"},
+		{503, "999999999", unavailable, 24 * time.Hour, ""},
 
 		{500, "", retry, 0, "500 Internal Server Error"},
 		{500, "30", retry, 30 * time.Second, ""},
@@ -71,7 +72,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		{502, "", retry, 0, ""},
 		{504, "", retry, 0, ""},
 		{503, "", unavailable, 0, "503 Service Unavailable"},
-		{503, "120", unavailable, 0, "it asks to wait 2m0s"},
+		{503, "120", unavailable, 2 * time.Minute, "it asks to wait 2m0s"},
 		{599, "", retry, 0, ""},
 		{700, "", retry, 0, ""},
 	}
@@ -89,6 +90,18 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 				t.Errorf("text %q, want %q in it", err, tt.text)
 			}
 		})
+	}
+}
+
+func TestAnEndpointThatIsGoneIsToldFromOneThatIsDown(t *testing.T) {
+	for _, status := range []int{404, 410, 503} {
+		err := answerError(&http.Response{StatusCode: status}, nil, nil, noon)
+		if got, want := errors.Is(err, ErrGone), status == 410; got != want {
+			t.Errorf("%d: gone is %v, want %v: %v", status, got, want, err)
+		}
+	}
+	if code := outbox.CodeOf(ErrGone); code != "OUTBOX_ENDPOINT_GONE" {
+		t.Errorf("code %q", code)
 	}
 }
 

@@ -130,7 +130,7 @@ func (s *Sink) Dispatch(ctx context.Context, msg outbox.DispatchedMessage) error
 	}
 	header, err := s.header(&msg, time.Now())
 	if err != nil {
-		return outbox.Permanent(err)
+		return err
 	}
 	err = s.post(ctx, header, msg.Payload)
 	if err != nil {
