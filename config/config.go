@@ -14,8 +14,10 @@ import (
 type Config struct {
 	// DSN names the database; its scheme picks the store.
 	DSN string
-	// Sink is the URL of the destination.
-	Sink string
+	// Sink is the URL of the only destination; Sinks and Routes are several.
+	Sink   string
+	Sinks  []Sink
+	Routes []Route
 	// AutoMigrate is auto (SQLite only), true or false.
 	AutoMigrate string
 

@@ -218,7 +218,7 @@ func TestMistakesInTheFileAreNamedWithTheirLine(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"unknown key", "dsn: sqlite:a\nrelais: 1\n", "outbox.yaml:2: relais: unknown key"},
 		{"misspelt key", "relay:\n  pol_interval: 1s\n", "outbox.yaml:2: relay.pol_interval: unknown key; did you mean relay.poll_interval?"},
-		{"unknown section", "sinks:\n  a: 1\n", "outbox.yaml:1: sinks: unknown key; did you mean sink?"},
+		{"unknown section", "sinc:\n  a: b\n", "outbox.yaml:1: sinc: unknown key; did you mean sink?"},
 		{"negative duration", "relay:\n  poll_interval: -1s\n", "outbox.yaml:2: relay.poll_interval: must be at least 1ms, got -1s"},
 		{"zero duration", "relay:\n\n  lock_ttl: 0\n", "outbox.yaml:3: relay.lock_ttl: must be at least 100ms, got 0"},
 		{"no unit", "relay:\n  poll_interval: 5\n", `outbox.yaml:2: relay.poll_interval: must be a duration such as 500ms, 1s or 168h, got "5"`},

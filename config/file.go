@@ -35,7 +35,7 @@ func (src Sources) file(c *Config) (map[string]entry, error) {
 	if err != nil {
 		return nil, invalid("configuration file", err.Error())
 	}
-	f := fileReader{name: filepath.Base(path), config: c, found: make(map[string]entry)}
+	f := fileReader{name: filepath.Base(path), config: c, env: src.env, found: make(map[string]entry)}
 	return f.found, f.read(text)
 }
 
@@ -44,6 +44,7 @@ func (src Sources) file(c *Config) (map[string]entry, error) {
 type fileReader struct {
 	name   string
 	config *Config
+	env    func(string) string
 	found  map[string]entry
 	errs   []error
 }
@@ -66,6 +67,14 @@ func (f *fileReader) read(text []byte) error {
 
 // walk reads the value of key, which stands in line.
 func (f *fileReader) walk(key string, node *yaml.Node, line int) {
+	switch key {
+	case "sinks":
+		f.sinks(node, line)
+		return
+	case "routes":
+		f.routes(node, line)
+		return
+	}
 	switch node.Kind {
 	case yaml.MappingNode:
 		if key != "" && !f.section(key) {

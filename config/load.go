@@ -120,7 +120,7 @@ func readSecret(path string) (string, error) {
 
 // resolve computes what depends on several settings and refuses contradictions.
 func (c *Config) resolve() error {
-	return errors.Join(c.resolveShards(), c.resolveRetries())
+	return errors.Join(append(c.checkRoutes(), c.resolveShards(), c.resolveRetries())...)
 }
 
 // shardsByDefault is how many shards single_active=false means without a number.

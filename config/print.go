@@ -48,6 +48,7 @@ func (c *Config) WriteYAML(w io.Writer) error {
 		}
 		fmt.Fprintf(&b, "%-44s # %s\n", indent+name+": "+yamlText(e.Value), e.Origin)
 	}
+	c.writeRoutes(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/go-outbox/outbox"
@@ -29,15 +30,21 @@ type Route struct {
 	Topic string
 	// Envelope is put around the payload. Defaults to none.
 	Envelope Envelope
+	// Continue sends messages of these topics to this route and to the next one
+	// that matches, too. Each is acknowledged and retried on its own.
+	Continue bool
+	// Policy is how the relay treats the route: rate, concurrency, retries, order.
+	Policy outbox.RoutePolicy
 }
 
-// A Router hands each message to the sink of its route. Make it with NewRouter. It
+// A Router hands each message to the sinks of its routes. Make it with NewRouter. It
 // is safe for concurrent use if its sinks are. It is an outbox.BatchDispatcher too if
 // every one of its sinks is: otherwise messages of those that are not would go one
-// after the other, while the relay dispatches single messages side by side.
+// after the other, while the relay dispatches single messages side by side. It is an
+// outbox.FanOut if one of its routes continues.
 type Router interface {
 	outbox.Dispatcher
-	outbox.Router
+	outbox.PolicyRouter
 	// Check returns an error that wraps outbox.ErrNoRoute for every topic that
 	// no route takes, for programs that know their topics at the start.
 	Check(topics ...string) error
@@ -47,11 +54,17 @@ var (
 	_ Router                 = (*router)(nil)
 	_ Router                 = (*batchRouter)(nil)
 	_ outbox.BatchDispatcher = (*batchRouter)(nil)
+	_ outbox.FanOut          = fanRouter{}
+	_ outbox.FanOut          = fanBatchRouter{}
 )
 
 type router struct {
-	exact map[string]*route // patterns without wildcards: nothing before them takes their topic
-	wild  []entry           // the others, in order
+	routes map[string]*route
+	// Without a route that continues: exact are the patterns without wildcards,
+	// nothing before them takes their topic; wild are the others, in order.
+	// Otherwise wild are all of them.
+	exact map[string]*route
+	wild  []entry
 }
 
 type entry struct {
@@ -60,25 +73,44 @@ type entry struct {
 }
 
 type route struct {
-	name     string
-	sink     outbox.Dispatcher
-	topic    template
-	envelope Envelope
+	name      string
+	sink      outbox.Dispatcher
+	topic     template
+	envelope  Envelope
+	continues bool
+	policy    outbox.RoutePolicy
 }
+
+// fanRouter and fanBatchRouter are routers with a route that continues.
+type fanRouter struct{ *router }
+
+// Routes names all routes of a topic.
+func (r fanRouter) Routes(topic string) []string { return r.names(topic) }
+
+type fanBatchRouter struct{ *batchRouter }
+
+// Routes names all routes of a topic.
+func (r fanBatchRouter) Routes(topic string) []string { return r.names(topic) }
 
 // NewRouter makes a router. It reports every mistake in the routes at once, also
 // patterns that can never match because others before them take all their topics.
 func NewRouter(routes ...Route) (Router, error) {
-	r := &router{exact: make(map[string]*route)}
+	r := &router{routes: make(map[string]*route), exact: make(map[string]*route)}
 	if err := r.build(routes); err != nil {
 		return nil, err
 	}
-	for _, route := range routes {
-		if _, ok := route.Sink.(outbox.BatchDispatcher); !ok {
-			return r, nil
-		}
+	isBatch := func(route Route) bool { _, ok := route.Sink.(outbox.BatchDispatcher); return ok }
+	batches := !slices.ContainsFunc(routes, func(route Route) bool { return !isBatch(route) })
+	fans := slices.ContainsFunc(routes, func(route Route) bool { return route.Continue })
+	switch {
+	case batches && fans:
+		return fanBatchRouter{&batchRouter{r}}, nil
+	case batches:
+		return &batchRouter{r}, nil
+	case fans:
+		return fanRouter{r}, nil
 	}
-	return &batchRouter{r}, nil
+	return r, nil
 }
 
 func (r *router) build(routes []Route) error {
@@ -98,6 +130,7 @@ func (r *router) build(routes []Route) error {
 		}
 		names[cfg.Name] = true
 		target := cfg.build(field, bad)
+		r.routes[cfg.Name] = target
 		for _, text := range cfg.Topics {
 			p, err := parsePattern(text)
 			if err != nil {
@@ -110,8 +143,29 @@ func (r *router) build(routes []Route) error {
 			taken = append(taken, entry{p, target})
 		}
 	}
+	fans := slices.ContainsFunc(routes, func(route Route) bool { return route.Continue })
 	for _, e := range taken {
-		r.add(e)
+		if e.pattern.literal() && !fans {
+			r.exact[string(e.pattern)] = e.route
+		} else {
+			r.wild = append(r.wild, e)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Validate reports every mistake in the route, for programs that read routes from a
+// file and know where each stands.
+func (c Route) Validate() error {
+	var errs []error
+	bad := func(field, format string, args ...any) {
+		errs = append(errs, outbox.ErrInvalidConfig.With(field, fmt.Sprintf(format, args...)))
+	}
+	c.build("route "+c.Name, bad)
+	for _, text := range c.Topics {
+		if _, err := parsePattern(text); err != nil {
+			bad("route "+c.Name, "%v", err)
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -134,24 +188,24 @@ func (c *Route) build(field string, bad func(field, format string, args ...any))
 	if err != nil {
 		bad(field, "%v", err)
 	}
-	return &route{name: c.Name, sink: c.Sink, topic: topic, envelope: c.Envelope}
+	if p := c.Policy; p.Rate < 0 || p.Concurrency < 0 {
+		bad(field, "rate and concurrency must not be negative")
+	}
+	if c.Policy.Retry != nil {
+		if err := c.Policy.Retry.Validate(); err != nil {
+			bad(field, "%v", err)
+		}
+	}
+	return &route{name: c.Name, sink: c.Sink, topic: topic, envelope: c.Envelope, continues: c.Continue, policy: c.Policy}
 }
 
 func coveredBy(p pattern, taken []entry) *entry {
 	for i := range taken {
-		if taken[i].pattern.covers(p) {
+		if !taken[i].route.continues && taken[i].pattern.covers(p) {
 			return &taken[i]
 		}
 	}
 	return nil
-}
-
-func (r *router) add(e entry) {
-	if e.pattern.literal() {
-		r.exact[string(e.pattern)] = e.route
-	} else {
-		r.wild = append(r.wild, e)
-	}
 }
 
 func (r *router) find(topic string) *route {
@@ -164,6 +218,54 @@ func (r *router) find(topic string) *route {
 		}
 	}
 	return nil
+}
+
+// findAll returns every route of a topic.
+func (r *router) findAll(topic string, all []*route) []*route {
+	if found := r.exact[topic]; found != nil {
+		return append(all, found)
+	}
+	for _, e := range r.wild {
+		if !e.pattern.matches(topic) || slices.Contains(all, e.route) {
+			continue
+		}
+		all = append(all, e.route)
+		if !e.route.continues {
+			break
+		}
+	}
+	return all
+}
+
+func (r *router) names(topic string) []string {
+	all := r.findAll(topic, nil)
+	names := make([]string, len(all))
+	for i, route := range all {
+		names[i] = route.name
+	}
+	return names
+}
+
+// Policy is the policy of a route.
+func (r *router) Policy(name string) outbox.RoutePolicy {
+	if found := r.routes[name]; found != nil {
+		return found.policy
+	}
+	return outbox.RoutePolicy{}
+}
+
+// targets are the routes that a dispatch is for: those the relay names, or all that
+// match.
+func (r *router) targets(m *outbox.Meta, targets []*route) []*route {
+	if m.Routes == nil {
+		return r.findAll(m.Topic, targets)
+	}
+	for _, name := range m.Routes {
+		if found := r.routes[name]; found != nil {
+			targets = append(targets, found)
+		}
+	}
+	return targets
 }
 
 // Route names the route of a topic, or returns "" when there is none.
@@ -188,16 +290,55 @@ func noRoute(topic string) error {
 	return outbox.ErrNoRoute.With("topic", fmt.Sprintf("no route takes %.80q", topic))
 }
 
-// Dispatch hands msg to the sink of its route.
+// Dispatch hands msg to the sinks of its routes.
 func (r *router) Dispatch(ctx context.Context, msg outbox.DispatchedMessage) error {
-	to := r.find(msg.Meta.Topic)
-	if to == nil {
+	var space [2]*route
+	targets := r.targets(&msg.Meta, space[:0])
+	switch len(targets) {
+	case 0:
 		return noRoute(msg.Meta.Topic)
+	case 1:
+		return named(&msg.Meta, targets[0], targets[0].dispatch(ctx, msg))
 	}
-	if err := to.prepare(&msg); err != nil {
+	results := make([]error, len(targets))
+	var group sync.WaitGroup
+	for i, to := range targets {
+		group.Go(func() {
+			results[i] = errNoResult // unless it returns
+			defer func() {
+				if v := recover(); v != nil {
+					results[i] = fmt.Errorf("panic in the sink of route %s: %v", to.name, v)
+				}
+			}()
+			results[i] = to.dispatch(ctx, msg)
+		})
+	}
+	group.Wait()
+	errs := outbox.RouteErrors{}
+	for i, to := range targets {
+		if results[i] != nil {
+			errs[to.name] = results[i]
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return errs
+}
+
+// named says which route an error is of, when the relay asked for routes by name.
+func named(m *outbox.Meta, to *route, err error) error {
+	if err == nil || m.Routes == nil {
 		return err
 	}
-	return to.sink.Dispatch(ctx, msg)
+	return outbox.RouteErrors{to.name: err}
+}
+
+func (r *route) dispatch(ctx context.Context, msg outbox.DispatchedMessage) error {
+	if err := r.prepare(&msg); err != nil {
+		return err
+	}
+	return r.sink.Dispatch(ctx, msg)
 }
 
 // prepare makes msg what the sink is to send. Its errors are permanent.
@@ -212,7 +353,7 @@ func (r *route) prepare(msg *outbox.DispatchedMessage) error {
 	if topic != msg.Meta.Topic && msg.Meta.EventType == "" {
 		msg.Meta.EventType = msg.Meta.Topic
 	}
-	msg.Meta.Topic = topic
+	msg.Meta.Topic, msg.Meta.Routes = topic, nil
 	return nil
 }
 
@@ -223,73 +364,105 @@ var errNoResult = errors.New("the sink returned no result for this message")
 
 // A share is one route's part of a batch.
 type share struct {
-	route *route
-	msgs  []outbox.DispatchedMessage
-	index []int // of each message in the batch
+	route   *route
+	msgs    []outbox.DispatchedMessage
+	index   []int // of each message in the batch
+	results []error
 }
 
 // DispatchBatch gives every route its share of the batch, side by side: a route that
 // hangs until the deadline must not take the others with it.
 func (r *batchRouter) DispatchBatch(ctx context.Context, msgs []outbox.DispatchedMessage) []error {
-	errs := make([]error, len(msgs))
-	shares := r.split(msgs, errs)
+	results := newResults(msgs)
+	shares := r.split(msgs, results)
 	var group sync.WaitGroup
 	for i := 1; i < len(shares); i++ {
-		group.Go(func() { shares[i].dispatch(ctx, errs) })
+		group.Go(func() { shares[i].dispatch(ctx) })
 	}
 	if len(shares) > 0 {
-		shares[0].dispatch(ctx, errs)
+		shares[0].dispatch(ctx)
 	}
 	group.Wait()
-	return errs
+	for _, s := range shares {
+		for i, at := range s.index {
+			results.add(at, s.route, s.results[i])
+		}
+	}
+	return results.errs
 }
 
 // split sorts the messages by route, and settles those that have none or cannot be
 // sent.
-func (r *batchRouter) split(msgs []outbox.DispatchedMessage, errs []error) []*share {
+func (r *batchRouter) split(msgs []outbox.DispatchedMessage, results *results) []*share {
 	var shares []*share
 	byRoute := map[*route]*share{}
+	var targets []*route
 	for i := range msgs {
-		msg := msgs[i]
-		to := r.find(msg.Meta.Topic)
-		if to == nil {
-			errs[i] = noRoute(msg.Meta.Topic)
-			continue
+		targets = r.targets(&msgs[i].Meta, targets[:0])
+		if len(targets) == 0 {
+			results.errs[i] = noRoute(msgs[i].Meta.Topic)
 		}
-		if errs[i] = to.prepare(&msg); errs[i] != nil {
-			continue
+		results.several[i] = len(targets) > 1 || msgs[i].Meta.Routes != nil
+		for _, to := range targets {
+			msg := msgs[i]
+			if err := to.prepare(&msg); err != nil {
+				results.add(i, to, err)
+				continue
+			}
+			s := byRoute[to]
+			if s == nil {
+				s = &share{route: to}
+				byRoute[to], shares = s, append(shares, s)
+			}
+			s.msgs, s.index = append(s.msgs, msg), append(s.index, i)
 		}
-		s := byRoute[to]
-		if s == nil {
-			s = &share{route: to}
-			byRoute[to], shares = s, append(shares, s)
-		}
-		s.msgs, s.index = append(s.msgs, msg), append(s.index, i)
 	}
 	return shares
 }
 
-// dispatch writes the results of a share to their places in errs. Nothing but a
-// result of the sink's own is a delivery: not a panic, and not the end of its
-// goroutine.
-func (s *share) dispatch(ctx context.Context, errs []error) {
-	s.fail(errs, errNoResult)
-	defer func() {
-		if v := recover(); v != nil {
-			s.fail(errs, fmt.Errorf("panic in the sink of route %s: %v", s.route.name, v))
+// results are those of a batch. A message with several routes has one for each.
+type results struct {
+	errs    []error
+	several []bool
+}
+
+func newResults(msgs []outbox.DispatchedMessage) *results {
+	return &results{errs: make([]error, len(msgs)), several: make([]bool, len(msgs))}
+}
+
+func (r *results) add(i int, to *route, err error) {
+	switch {
+	case err == nil:
+	case !r.several[i]:
+		r.errs[i] = err
+	default:
+		all, _ := r.errs[i].(outbox.RouteErrors)
+		if all == nil {
+			all = outbox.RouteErrors{}
 		}
-	}()
-	results := s.route.sink.(outbox.BatchDispatcher).DispatchBatch(ctx, s.msgs)
-	if len(results) != len(s.msgs) {
-		return
-	}
-	for i, at := range s.index {
-		errs[at] = results[i]
+		all[to.name] = err
+		r.errs[i] = all
 	}
 }
 
-func (s *share) fail(errs []error, err error) {
-	for _, at := range s.index {
-		errs[at] = err
+// dispatch hands a share to its sink. Nothing but a result of the sink's own is a
+// delivery: not a panic, and not the end of its goroutine.
+func (s *share) dispatch(ctx context.Context) {
+	s.fail(errNoResult)
+	defer func() {
+		if v := recover(); v != nil {
+			s.fail(fmt.Errorf("panic in the sink of route %s: %v", s.route.name, v))
+		}
+	}()
+	results := s.route.sink.(outbox.BatchDispatcher).DispatchBatch(ctx, s.msgs)
+	if len(results) == len(s.msgs) {
+		s.results = results
+	}
+}
+
+func (s *share) fail(err error) {
+	s.results = make([]error, len(s.msgs))
+	for i := range s.results {
+		s.results[i] = err
 	}
 }

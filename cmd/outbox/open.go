@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/go-outbox/outbox"
 	"github.com/go-outbox/outbox/config"
-	"github.com/go-outbox/outbox/sink/writersink"
 	"github.com/go-outbox/outbox/store/pgstore"
 	"github.com/go-outbox/outbox/store/sqlitestore"
 )
@@ -197,42 +195,4 @@ func checked(ctx context.Context, cfg *config.Config, names []string) (*database
 		}
 	}
 	return db, stores, nil
-}
-
-// A sink is an opened destination. Close it when the relays have stopped.
-type sink struct {
-	outbox.Dispatcher
-	close func() error
-}
-
-// openSink picks the sink by the URL's scheme.
-func openSink(cfg *config.Config, stdout io.Writer) (*sink, error) {
-	const known = "stdout:, file:PATH or https://HOST/PATH"
-	scheme, rest, ok := strings.Cut(cfg.Sink, ":")
-	switch {
-	case cfg.Sink == "":
-		return nil, usagef("no destination: use --sink with %s", known)
-	case !ok:
-		return nil, usagef("the sink has no scheme: use %s", known)
-	}
-	switch scheme {
-	case "stdout":
-		if rest != "" {
-			return nil, usagef("stdout: takes no path; did you mean file:%s?", rest)
-		}
-		return &sink{writersink.New(stdout), func() error { return nil }}, nil
-	case "file":
-		path := strings.TrimPrefix(rest, "//")
-		if path == "" {
-			return nil, usagef("the sink names no file: use file:PATH")
-		}
-		s, err := writersink.OpenFile(path)
-		if err != nil {
-			return nil, err
-		}
-		return &sink{s, s.Close}, nil
-	case "https", "http":
-		return openWebhook(cfg)
-	}
-	return nil, usagef("unknown sink %q: use %s", scheme, known)
 }

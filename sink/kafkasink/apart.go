@@ -92,12 +92,7 @@ func (s *Sink) split(ctx context.Context, group []*parcel) {
 	if len(group) == 1 {
 		return
 	}
-	var refused []*parcel
-	for _, p := range group {
-		if blamesOneOfMany(p.err) {
-			refused = append(refused, p)
-		}
-	}
+	refused := those(group, blamesOneOfMany)
 	half := len(refused) / 2
 	for _, part := range [][]*parcel{refused[:half], refused[half:]} {
 		if len(part) > 0 {

@@ -42,8 +42,9 @@ func TestContractOnAFakeCluster(t *testing.T) {
 func TestContractOnKafka(t *testing.T) {
 	broker := testenv.Kafka(t)
 	proxy := testenv.NewProxy(t, broker.Address())
+	front := proxy.Addr()
 	through := kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, proxy.Addr())
+		return new(net.Dialer).DialContext(ctx, network, front)
 	})
 	sinktest.Run(t, func(t *testing.T) sinktest.Harness {
 		topic := broker.Topic(t, 3)

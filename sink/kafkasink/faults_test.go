@@ -272,6 +272,30 @@ func TestAPartitionThatTakesNothingIsNoOutage(t *testing.T) {
 	}
 }
 
+// The client gives up what was there before with all that waits behind it.
+func TestAMessageDoesNotTimeOutForAnother(t *testing.T) {
+	cluster := newCluster(t, kfake.NumBrokers(3), kfake.SeedTopics(1, topic))
+	fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicas, Count: -1})
+	sink := newSink(t, newClientWith(t, []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.RecordDeliveryTimeout(2 * time.Second)}))
+	old := message(topic, 1)
+	if err := dispatch(t, sink, 1500*time.Millisecond, old); err == nil {
+		t.Fatal("delivered to nobody")
+	}
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := dispatch(t, sink, 20*time.Second, message(topic, 2)); err != nil {
+			t.Errorf("it timed out at once: %v", err)
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := fault.Wait(ctx, fault.Hits()+2); err != nil { // past the old one's end
+		t.Error(err)
+	}
+	fault.Remove()
+	group.Wait()
+}
+
 func TestATopicThatIsMissingHoldsUpNoOther(t *testing.T) {
 	sink, cluster := fake(t)
 	msgs := messages(topic, 4)

@@ -52,11 +52,12 @@ const defaultProbeAfter = time.Second
 // A Sink produces to the topics of one Kafka cluster. Create it with New or Open; the
 // zero value is not usable. It is safe for concurrent use. Close it when it is done.
 type Sink struct {
-	client     *kgo.Client
-	owned      bool // Open made the client
-	probeAfter time.Duration
-	brokers    probe
-	apart      apart
+	client        *kgo.Client
+	owned         bool          // Open made the client
+	recordTimeout time.Duration // the client's, 0 for none
+	probeAfter    time.Duration
+	brokers       probe
+	apart         apart
 
 	mu      sync.Mutex // guards every parcel and flight
 	overdue overdue
@@ -75,9 +76,10 @@ func New(client *kgo.Client, cfg Config) (*Sink, error) {
 	if cfg.ProbeAfter == 0 {
 		cfg.ProbeAfter = defaultProbeAfter
 	}
+	recordTimeout, _ := client.OptValue(kgo.RecordDeliveryTimeout).(time.Duration)
 	return &Sink{
-		client: client, probeAfter: cfg.ProbeAfter,
-		apart: newApart(client),
+		client: client, recordTimeout: recordTimeout,
+		probeAfter: cfg.ProbeAfter, apart: newApart(client),
 	}, nil
 }
 
@@ -168,15 +170,27 @@ func (s *Sink) DispatchBatch(ctx context.Context, msgs []outbox.DispatchedMessag
 
 // deliver gives every parcel its outcome.
 func (s *Sink) deliver(ctx context.Context, parcels []*parcel) {
+	start := time.Now()
 	s.send(ctx, s.client, parcels)
-	var refused []*parcel
-	for _, p := range parcels {
-		if blamesOneOfMany(p.err) {
-			refused = append(refused, p)
-		}
+
+	// The client gives up a record only together with all that wait behind it. What
+	// timed out sooner than it could is such a one, and goes again.
+	if time.Since(start) < s.recordTimeout {
+		s.send(ctx, s.client, those(parcels, isTimeout))
 	}
-	if len(refused) > 0 {
+	if refused := those(parcels, blamesOneOfMany); len(refused) > 0 {
 		s.separate(ctx, refused)
 	}
 	s.forgetRecreated(parcels)
+}
+
+// those are the parcels with an error of a kind.
+func those(parcels []*parcel, kind func(error) bool) []*parcel {
+	var some []*parcel
+	for _, p := range parcels {
+		if p.err != nil && kind(p.err) {
+			some = append(some, p)
+		}
+	}
+	return some
 }
