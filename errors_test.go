@@ -32,6 +32,9 @@ func TestErrorCodesAreStable(t *testing.T) {
 		{"OUTBOX_RESTORE_DETECTED", outbox.ErrRestored},
 		{"OUTBOX_NOT_FOUND", outbox.ErrNotFound},
 		{"OUTBOX_NOT_APPLICABLE", outbox.ErrNotApplicable},
+		{"OUTBOX_DRIFT", outbox.ErrDrift},
+		{"OUTBOX_NO_ROUTE", outbox.ErrNoRoute},
+		{"OUTBOX_DESTINATION_GONE", outbox.ErrGone},
 	} {
 		if got := tt.err.Code(); got != tt.code {
 			t.Errorf("code of %q is %s, want %s", tt.err, got, tt.code)

@@ -79,9 +79,10 @@ type Inspector interface {
 	// Attempts returns the recorded history of a message, newest first.
 	Attempts(ctx context.Context, sequence int64) ([]Attempt, error)
 	// Ahead returns the message that holds the given one back: the first earlier
-	// one of its key that is dead, or waits after a failure or for its time.
+	// one of its key that waits after a failure or for its time, or that is dead
+	// when dead ones count too (they do where the relay blocks on them).
 	// ErrNotFound means that none does.
-	Ahead(ctx context.Context, key string, sequence int64) (*Record, error)
+	Ahead(ctx context.Context, key string, sequence int64, dead bool) (*Record, error)
 	// Keys lists keys by the message at their head that is dead or put back, in
 	// sequence order after the given one.
 	Keys(ctx context.Context, after int64, limit int) ([]HeldKey, error)
@@ -165,26 +166,47 @@ type Attempt struct {
 
 // A Filter selects messages. The zero value selects all, newest first.
 type Filter struct {
-	Status Status
+	Status Status `json:"status,omitempty"`
 	// Topic is a pattern of [MatchTopic], or empty.
-	Topic    string
-	Key      string
-	TenantID string
+	Topic    string `json:"topic,omitempty"`
+	Key      string `json:"key,omitempty"`
+	TenantID string `json:"tenant_id,omitempty"`
 	// Reason and Error select dead messages: their dead_reason, and the
 	// [Fingerprint] of their last error.
-	Reason string
-	Error  string
+	Reason string `json:"reason,omitempty"`
+	Error  string `json:"error,omitempty"`
 	// Route selects messages whose last recorded attempt went there.
-	Route string
+	Route string `json:"route,omitempty"`
 	// Since and Until bound created_at, or dead_at when Status is dead or
 	// discarded; Since is inclusive, Until exclusive.
-	Since, Until time.Time
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
 	// Before and After page through the result by sequence, exclusively.
-	Before, After int64
+	Before int64 `json:"before,omitempty"`
+	After  int64 `json:"after,omitempty"`
 	// OldestFirst reverses the order.
-	OldestFirst bool
+	OldestFirst bool `json:"oldest_first,omitempty"`
 	// Limit is at most MaxPage, and 50 when it is 0.
-	Limit int
+	Limit int `json:"limit,omitempty"`
+}
+
+// Matches reports whether f selects a message as of now, paging aside. It is the one
+// definition; where a store filters in SQL, that computes the same. route is where
+// the last recorded attempt of the message went.
+func (f Filter) Matches(r *Record, route string, now time.Time) bool {
+	at := r.CreatedAt
+	if f.Status == StatusDead || f.Status == StatusDiscarded {
+		at = r.DeadAt
+	}
+	return (f.Status == "" || r.Status(now) == f.Status) &&
+		(f.Key == "" || r.Key == f.Key) &&
+		(f.TenantID == "" || r.TenantID == f.TenantID) &&
+		(f.Reason == "" || r.DeadReason == f.Reason) &&
+		(f.Route == "" || route == f.Route) &&
+		(f.Since.IsZero() || !at.Before(f.Since)) &&
+		(f.Until.IsZero() || at.Before(f.Until)) &&
+		(f.Topic == "" || MatchTopic(f.Topic, r.Topic)) &&
+		(f.Error == "" || Fingerprint(r.LastError) == f.Error)
 }
 
 // MaxPage is the largest page of List.

@@ -99,9 +99,9 @@ func TestMetaOfARecordDescribesItsNextDispatch(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 
-	// A field added to Meta must be filled by Record.Meta too.
+	// A field added to Meta must be filled by Record.Meta too; Routes is the relay's.
 	for v, i := reflect.ValueOf(want), 0; i < v.NumField(); i++ {
-		if v.Field(i).IsZero() {
+		if v.Field(i).IsZero() && v.Type().Field(i).Name != "Routes" {
 			t.Errorf("this test does not cover Meta.%s", v.Type().Field(i).Name)
 		}
 	}

@@ -30,6 +30,12 @@ type Operator interface {
 	SetJob(ctx context.Context, id uuid.UUID, state JobState, actor, reason string) (Job, error)
 }
 
+// A Recorder is a store that keeps entries of others in its audit trail. The store
+// fills in the id, the time and the table.
+type Recorder interface {
+	Record(ctx context.Context, e AuditEntry) error
+}
+
 // Verb is what an operator does.
 type Verb string
 
@@ -61,6 +67,19 @@ const (
 	VerbReleaseLease Verb = "release_lease"
 	// VerbPurge deletes messages. It is for jobs only.
 	VerbPurge Verb = "purge"
+)
+
+// Verbs that occur in the audit trail only. A job is audited when it is started and
+// when it is done (as its own verb, with the count of what it changed) or cancelled.
+const (
+	VerbStartJob  Verb = "start_job"
+	VerbPauseJob  Verb = "pause_job"
+	VerbResumeJob Verb = "resume_job"
+	VerbCancelJob Verb = "cancel_job"
+	// VerbCircuitOpen and VerbCircuitClose are the begin and the end of an outage
+	// of a route, recorded by the relay that noticed.
+	VerbCircuitOpen  Verb = "circuit_open"
+	VerbCircuitClose Verb = "circuit_close"
 )
 
 // An Action is one change with the person and the reason behind it.
@@ -126,7 +145,8 @@ type JobRequest struct {
 	Expect int `json:"expect"`
 	// Cap bounds how many messages are changed. Defaults to MaxJob.
 	Cap int `json:"cap,omitempty"`
-	// Rate spreads a replay: at most so many a second. Zero is as fast as it goes.
+	// Rate spreads a replay: at most so many a second, and a tenth less than that
+	// as long as the relay keeps up. Zero is as fast as it goes.
 	Rate   int    `json:"rate,omitempty"`
 	Actor  string `json:"actor"`
 	Reason string `json:"reason"`
@@ -191,7 +211,7 @@ type JobPreview struct {
 	Topics []TopicCount
 	// KeyConflicts counts matching messages with a key whose later messages were
 	// already delivered: replaying them delivers out of order. It looks at the
-	// first GroupCap.
+	// first GroupCap, and for each at a bounded part of what follows.
 	KeyConflicts int
 	// Takes is how long the rate makes it.
 	Takes time.Duration
@@ -260,7 +280,7 @@ type HeldKey struct {
 	Key  string
 	Head *Record
 	// Waiting counts the later messages of the key that are not delivered, up to
-	// HeldCap.
+	// HeldCap and among the first CountCap that wait at all.
 	Waiting int
 }
 
@@ -269,13 +289,18 @@ const HeldCap = 1000
 
 // An AuditFilter selects audit entries. The zero value selects all.
 type AuditFilter struct {
+	// EventID is of a message or of a job.
 	EventID uuid.UUID
 	Verb    Verb
 	Actor   string
-	// Before pages by id.
+	// Before pages by id, exclusively.
 	Before int64
-	Limit  int
+	// Limit is at most MaxPage, and 50 when it is 0.
+	Limit int
 }
+
+// PageSize is the limit that applies to f.
+func (f AuditFilter) PageSize() int { return Filter{Limit: f.Limit}.PageSize() }
 
 // An AuditEntry says who changed what, when and why.
 type AuditEntry struct {

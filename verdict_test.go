@@ -162,3 +162,18 @@ func TestClassifierHandsOnTheMessageAndItsContext(t *testing.T) {
 		t.Errorf("topic is %q", topic)
 	}
 }
+
+func TestAnUnavailableDestinationMayAskToBeLeftAloneForAWhile(t *testing.T) {
+	err := outbox.Unavailable(outbox.RetryAfter(errors.New("503"), time.Minute))
+	if verdict, after := outbox.Classify(err); verdict != outbox.VerdictUnavailable || after != time.Minute {
+		t.Errorf("got %s after %s", verdict, after)
+	}
+}
+
+func TestRouteErrorsNameTheirRoutes(t *testing.T) {
+	boom := errors.New("boom")
+	err := outbox.RouteErrors{"b": boom, "a": errors.New("no")}
+	if err.Error() != "a: no; b: boom" || !errors.Is(err, boom) {
+		t.Errorf("got %q", err)
+	}
+}

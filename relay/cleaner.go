@@ -97,6 +97,7 @@ func (c *Cleaner) Clean(ctx context.Context) (outbox.PurgeResult, error) {
 		if err != nil {
 			return total, fmt.Errorf("purge: %w", err)
 		}
+		hit(atPurged)
 		if res.Published+res.Dead > 0 {
 			c.cfg.Hooks.Purged(c.table, res)
 		}

@@ -37,6 +37,7 @@ func (s *shift) recover(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
+	hit(atRecovered)
 	records, err := s.load(ctx, orphans)
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)

@@ -217,6 +217,7 @@ func repeat(err error, n int) []error {
 // ended notes the outcomes of dispatches. Those that we cut short ourselves have
 // none: the message is let go, no attempt is spent, and it is dispatched again.
 func (s *shift) ended(ctx context.Context, call *circuit, items []*item, errs []error, took time.Duration) {
+	hit(atDispatched)
 	cut := ctx.Err() != nil
 	for i, it := range items {
 		// Outside of the lock: a large payload takes milliseconds to look for.

@@ -137,7 +137,7 @@ func (l *ledger) owns(seq int64, gen uint64) bool {
 func (it *item) owned(gen uint64) bool {
 	switch it.state {
 	case settled:
-		return it.gen == gen
+		return it.gen >= gen
 	case dropped:
 		return false
 	default:
@@ -160,7 +160,8 @@ func (b *batch) find(seq int64) *item {
 // accept takes in a page: it decides for each message, in sequence order, whether
 // it is dispatched, waits behind its key or route, or is none of our business.
 func (l *ledger) accept(req outbox.ReadRequest, page outbox.Page, now time.Time) (admitted int) {
-	gen := l.scan.gen
+	l.scan.reading--
+	gen := l.scan.gen - uint64(l.scan.reading) // pages are taken in in the order they were asked for
 	l.scan.arrived(req, page, now, l.cfg)
 
 	var b *batch
@@ -192,7 +193,6 @@ func (l *ledger) accept(req outbox.ReadRequest, page outbox.Page, now time.Time)
 		}
 	}
 	l.retired = slices.DeleteFunc(l.retired, func(b *batch) bool { return b.gen <= gen })
-	l.scan.reading = false
 	l.scan.found(admitted, req, page, now)
 	return admitted
 }
@@ -434,7 +434,7 @@ func (l *ledger) retire(batches []*batch) {
 	for _, b := range batches {
 		delete(l.live, b.no)
 		b.gen = l.scan.gen
-		if l.scan.reading {
+		if l.scan.reading > 0 {
 			l.retired = append(l.retired, b)
 		}
 	}

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/go-outbox/outbox"
@@ -60,6 +61,31 @@ func (l *ledger) nextRead(now time.Time) (outbox.ReadRequest, time.Duration) {
 	return req, wait
 }
 
+// follow asks for what comes after a page that is not taken in yet. That is only
+// right while nothing but fresh messages is to be read: a gap must be probed in the
+// snapshot of what is read behind it.
+func (l *ledger) follow(req outbox.ReadRequest, page outbox.Page, now time.Time) (outbox.ReadRequest, bool) {
+	rows := len(page.Fresh) + len(page.Seen)
+	gapless := l.scan.gaps.off || l.scan.gaps.count == 0 && page.Last-req.After == int64(rows)
+	if req.Limit == 0 || rows < req.Limit || !gapless || req.Rewind != nil || !l.scan.plain(now) {
+		return outbox.ReadRequest{}, false
+	}
+	bytes := l.bytes
+	for _, rec := range page.Fresh {
+		bytes += len(rec.Payload)
+	}
+	room := l.room() - len(page.Fresh)
+	if room < l.roomToRead() || bytes >= l.cfg.MaxBytes {
+		return outbox.ReadRequest{}, false
+	}
+	next := outbox.ReadRequest{
+		After: page.Last, Limit: min(room, max(l.cfg.Batch, l.cfg.Window/2)), MaxBytes: l.cfg.MaxBytes - bytes,
+		All: l.scan.all || page.Last < l.scan.top,
+	}
+	l.scan.begin()
+	return next, true
+}
+
 func (s *shift) awaitKick(ctx context.Context, wait time.Duration) bool {
 	t := time.NewTimer(wait)
 	defer t.Stop()
@@ -77,12 +103,34 @@ func (s *shift) readOnce(ctx context.Context, req outbox.ReadRequest) error {
 		s.abandonRead()
 		return err
 	}
+	page, took, err := s.read(ctx, req)
+	for err == nil {
+		next, more := s.follow(req, page)
+		if !more {
+			s.accept(req, page, took)
+			return nil
+		}
+		// The database makes the next page while this one is taken in.
+		var taking sync.WaitGroup
+		taking.Go(func() { s.accept(req, page, took) })
+		var following outbox.Page
+		following, took, err = s.read(ctx, next)
+		taking.Wait()
+		req, page = next, following
+	}
+	return err
+}
+
+func (s *shift) read(ctx context.Context, req outbox.ReadRequest) (outbox.Page, time.Duration, error) {
 	start := time.Now()
 	page, err := s.lease.Read(ctx, req)
 	if err != nil {
 		s.abandonRead()
-		return err
 	}
+	return page, time.Since(start), err
+}
+
+func (s *shift) accept(req outbox.ReadRequest, page outbox.Page, took time.Duration) {
 	s.mu.Lock()
 	known := len(s.ledger.circuits)
 	n := s.ledger.accept(req, page, time.Now())
@@ -93,16 +141,24 @@ func (s *shift) readOnce(ctx context.Context, req outbox.ReadRequest) error {
 	}
 	if n > 0 {
 		s.kickWriter()
-		s.hooks.Read(s.table, n, time.Since(start))
+		s.hooks.Read(s.table, n, took)
 	}
-	return nil
+}
+
+func (s *shift) follow(req outbox.ReadRequest, page outbox.Page) (outbox.ReadRequest, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.paused || s.nudged || s.once { // once has to look everywhere before it is done
+		return outbox.ReadRequest{}, false
+	}
+	return s.ledger.follow(req, page, time.Now())
 }
 
 // abandonRead forgets a read that brought no page: nothing has moved, and the next
 // one asks for the same.
 func (s *shift) abandonRead() {
 	s.mu.Lock()
-	s.ledger.scan.reading = false
+	s.ledger.scan.reading--
 	s.ledger.scan.kicked = true
 	s.mu.Unlock()
 }

@@ -27,9 +27,9 @@ type scan struct {
 	all  bool  // other shards' messages look like gaps
 	gaps gaps
 
-	// gen numbers the reads; reading says that one is outstanding.
+	// gen numbers the reads; reading counts those whose page was not taken in yet.
 	gen     uint64
-	reading bool
+	reading int
 
 	pollAt  time.Time
 	foundAt time.Time
@@ -138,7 +138,12 @@ func (s *scan) next(now time.Time, room int, cfg *Config, bytes int) (outbox.Rea
 
 func (s *scan) begin() {
 	s.gen++
-	s.reading = true
+	s.reading++
+}
+
+// plain reports whether there is nothing to look for but fresh messages.
+func (s *scan) plain(now time.Time) bool {
+	return s.rewind == nil && !s.eager && now.Before(s.dueNext) && now.Before(s.sweepAt) && (s.dueAt.IsZero() || now.Before(s.dueAt))
 }
 
 // wait is how long nothing needs to be read.

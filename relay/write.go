@@ -130,6 +130,7 @@ func (s *shift) send(ctx context.Context, step outbox.Step) error {
 	retry := backoff{max: time.Second}
 	for tries := 1; ; tries++ {
 		start := time.Now()
+		hit(atSettling)
 		err := s.lease.Step(ctx, step)
 		if err == nil {
 			s.hooks.Stepped(s.table, len(step.Outcomes), len(step.Record), time.Since(start))
@@ -152,6 +153,7 @@ func (s *shift) send(ctx context.Context, step outbox.Step) error {
 // stepped runs when a step is durable: what was recorded may be dispatched, what
 // was settled is forgotten.
 func (s *shift) stepped(ctx context.Context, t taken) {
+	hit(atStepped)
 	s.mu.Lock()
 	l := s.ledger
 	l.settledAll(t.finished)

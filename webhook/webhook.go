@@ -2,7 +2,8 @@
 // specification, version v1: HMAC-SHA256 over id, timestamp and body.
 //
 // A receiver makes a [Verifier] with its secrets and wraps its handler in
-// [Verifier.Handler]. What passes was signed by somebody who has one of the secrets,
+// [Verifier.Handler], or in [Verifier.Receive] to be given the message of an outbox that
+// was sent. What passes was signed by somebody who has one of the secrets,
 // over exactly these bytes, and not longer ago than the tolerance.
 //
 // That a request passes does not mean that it is the first of its event: senders

@@ -53,15 +53,26 @@ var rules = []rule{
 	{from: "sink/redissink", ours: []string{root, "internal/wire"}, third: []string{uuid, "github.com/redis/go-redis/v9"}},
 
 	{from: "eventbus"},
-	{from: "webhook"},
-	{from: "inbox", ours: []string{root}, third: []string{uuid, "github.com/jackc/pgx/v5"}},
+	{from: "webhook", ours: []string{root, "internal/wire"}, third: []string{uuid}},
+	{
+		from: "inbox", ours: []string{root, "inbox/internal/mark", "internal/migrate"}, third: []string{uuid},
+		tests: []string{"inbox/pginbox"},
+	},
+	{from: "inbox/internal/mark", ours: []string{root, "internal/sqlfile"}, third: []string{uuid}},
+	{from: "inbox/pginbox", ours: []string{root, "inbox", "inbox/internal/mark"}, third: []string{uuid, "github.com/jackc/pgx/v5"}},
+	{from: "inbox/redisguard", ours: []string{root}, third: []string{uuid, "github.com/redis/go-redis/v9"}},
 	{from: "contract", ours: []string{root}, third: []string{uuid, "github.com/santhosh-tekuri/jsonschema/v6"}},
 	{from: "compat", ours: []string{root}, third: []string{uuid}},
 	{from: "outboxtest", ours: []string{root, "relay", "store/memstore"}, third: []string{uuid}},
 
 	{from: "metrics", ours: []string{root, "relay"}, third: []string{uuid, "github.com/prometheus"}},
 	{from: "otelhooks", ours: []string{root, "relay"}, third: []string{uuid, "go.opentelemetry.io"}},
-	{from: "console", ours: []string{root}, third: []string{uuid}},
+	{from: "notify", ours: []string{root, "relay"}, third: []string{uuid}},
+	{from: "ops", ours: []string{root}, third: []string{uuid}},
+	{from: "console", ours: []string{root, "ops"}, third: []string{uuid}},
+
+	{from: "outboxvet", third: []string{"golang.org/x/tools"}},
+	{from: "cmd/outboxvet", ours: []string{"outboxvet"}, third: []string{"golang.org/x/tools"}},
 
 	{from: "cmd/outbox", ours: []string{anything}, third: []string{"*"}},
 	{from: "examples/*", ours: []string{anything}, third: []string{"*"}},
@@ -76,7 +87,10 @@ var rules = []rule{
 
 	{from: "internal/archtest"},
 	{from: "internal/check", ours: []string{root}},
-	{from: "internal/testenv", third: []string{"github.com/jackc/pgx/v5"}},
+	{from: "internal/testenv", third: []string{
+		"github.com/jackc/pgx/v5", "github.com/go-sql-driver/mysql", "github.com/Shopify/toxiproxy/v2", "github.com/twmb/franz-go",
+		"github.com/nats-io", "github.com/redis/go-redis/v9", "github.com/rabbitmq/amqp091-go",
+	}},
 	{from: "internal/testenv/cmd/testenv", ours: []string{"internal/testenv"}},
 	{from: "internal/torture", ours: []string{anything}, third: []string{"*"}},
 }
@@ -98,6 +112,7 @@ var testsMayUse = []string{"store/memstore"}
 // waits for what it starts.
 var goroutineOwners = []string{
 	"sink/router.go", // the routes of a batch run side by side
+	"sink/rabbitsink/link.go",
 	"relay/*.go",
 	"store/pgstore/listen.go",
 	"cmd/outbox/*.go",

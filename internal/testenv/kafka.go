@@ -420,7 +420,7 @@ func lendJars(dir string) (string, error) {
 		return jars, err
 	}
 	lent := filepath.Join(dir, "jars")
-	if err := os.Mkdir(lent, 0o755); err != nil {
+	if err := errors.Join(os.Mkdir(lent, 0o755), handOver(lent)); err != nil { // who removes it must own it
 		return "", err
 	}
 	names, err := filepath.Glob(filepath.Join(jars, "*.jar"))

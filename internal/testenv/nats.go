@@ -153,7 +153,7 @@ func (n *NATSServer) Start() {
 
 // Pause makes the server answer nothing: the kernel still accepts connections for it.
 // Resume before the test ends.
-func (n *NATSServer) Pause() { n.t.Helper(); signalPid(n.t, n.server.pidFile(), syscall.SIGSTOP) }
+func (n *NATSServer) Pause() { n.t.Helper(); pausePid(n.t, n.server.pidFile()) }
 
 // Resume ends a Pause.
 func (n *NATSServer) Resume() { n.t.Helper(); signalPid(n.t, n.server.pidFile(), syscall.SIGCONT) }

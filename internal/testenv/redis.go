@@ -144,13 +144,38 @@ func (r *RedisServer) Start() {
 
 // Pause makes the server answer nothing: the kernel still accepts connections for it.
 // Resume before the test ends.
-func (r *RedisServer) Pause() { r.t.Helper(); signalPid(r.t, r.server.pidFile(), syscall.SIGSTOP) }
+func (r *RedisServer) Pause() { r.t.Helper(); pausePid(r.t, r.server.pidFile()) }
 
 // Resume ends a Pause.
 func (r *RedisServer) Resume() { r.t.Helper(); signalPid(r.t, r.server.pidFile(), syscall.SIGCONT) }
 
-// signalPid sends a signal to the process whose id is in a file.
-func signalPid(t testing.TB, file string, signal syscall.Signal) {
+// pausePid stops the process whose id is in a file, and returns when all its threads
+// have stopped: the signal alone does not wait for those that run.
+func pausePid(t testing.TB, file string) {
+	t.Helper()
+	pid := signalPid(t, file, syscall.SIGSTOP)
+	for deadline := time.Now().Add(10 * time.Second); !stopped(pid); <-time.After(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d does not stop", pid)
+		}
+	}
+}
+
+// stopped reads the state of every thread, the word after the name in parentheses.
+func stopped(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, file := range threads {
+		text, err := os.ReadFile(file)
+		_, state, _ := strings.Cut(string(text), ") ")
+		if err == nil && !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return true
+}
+
+// signalPid sends a signal to the process whose id is in a file, and returns the id.
+func signalPid(t testing.TB, file string, signal syscall.Signal) int {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -163,6 +188,7 @@ func signalPid(t testing.TB, file string, signal syscall.Signal) {
 	if err := syscall.Kill(pid, signal); err != nil {
 		t.Fatal(err)
 	}
+	return pid
 }
 
 // sharedRedis returns the address of the server that the tests of this process share,

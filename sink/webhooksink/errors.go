@@ -12,11 +12,6 @@ import (
 	"github.com/go-outbox/outbox"
 )
 
-// ErrGone says that the endpoint has answered 410: it wants no more webhooks. Its
-// messages wait, none dies of it, until somebody takes the endpoint out of the
-// configuration or it is back. Its code is OUTBOX_ENDPOINT_GONE.
-var ErrGone error = &codedError{"OUTBOX_ENDPOINT_GONE", "the endpoint is gone"}
-
 // maxRetryAfter bounds what an endpoint may ask for.
 const maxRetryAfter = 24 * time.Hour
 
@@ -32,8 +27,8 @@ var answers = map[int]judgement{
 	http.StatusRequestTimeout:  {outbox.VerdictRetry, ""},
 	http.StatusTooEarly:        {outbox.VerdictRetry, ""},
 	http.StatusTooManyRequests: {outbox.VerdictRetry, ""},
-	// See ErrGone. One message now and then asks again.
-	http.StatusGone: {outbox.VerdictUnavailable, "its messages wait until it is back or is taken out of the configuration"},
+	// It wants no more webhooks: the relay pauses the route.
+	http.StatusGone: {outbox.VerdictUnavailable, "its messages wait until the route is resumed"},
 	// The one status that says so of itself. 500, 502 and 504 may be one
 	// message's doing: if they stopped the route, that message would for ever.
 	http.StatusServiceUnavailable: {outbox.VerdictUnavailable, ""},
@@ -62,7 +57,7 @@ func answerError(response *http.Response, body, payload []byte, now time.Time) e
 	}
 	err := errors.New(describe(response, answer.hint, body, payload))
 	if response.StatusCode == http.StatusGone {
-		err = fmt.Errorf("%w: %w", ErrGone, err)
+		err = outbox.ErrGone.Wrap(err)
 	}
 	after := retryAfter(response.Header.Get("Retry-After"), now)
 	switch answer.verdict {

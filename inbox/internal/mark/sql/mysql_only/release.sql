@@ -1,0 +1,2 @@
+-- release: ends guard.
+DO RELEASE_LOCK(CONCAT('outbox_', MD5(COALESCE({{database}}, ''))));

@@ -1,0 +1,3 @@
+DROP TABLE IF EXISTS {{table}}
+-- statement
+DROP TABLE IF EXISTS {{stripe}}

@@ -1,0 +1,3 @@
+package outbox
+
+type Message struct{ Topic string }
