@@ -25,6 +25,7 @@ type Config struct {
 	Relay   Relay
 	Cleaner Cleaner
 	Admin   Admin
+	Console Console
 	Metrics Metrics
 	Log     Log
 
@@ -80,6 +81,13 @@ type Cleaner struct {
 type Admin struct {
 	// Addr is host:port; empty means no listener.
 	Addr string
+}
+
+// Console is the web console of the daemon.
+type Console struct {
+	// Addr is host:port; empty means no console.
+	Addr  string
+	Users string
 }
 
 // Metrics serves the metrics at one more path of the admin listener, which has them at

@@ -32,12 +32,12 @@ func (s Setting) Bool() bool {
 var Settings = []Setting{
 	{
 		Key: "dsn", Env: []string{"OUTBOX_DSN", "DATABASE_URL"}, Flag: "dsn", Secret: true,
-		Help: "Database: `sqlite:FILE` or `postgres://USER:PASSWORD@HOST/DATABASE`.",
+		Help: "Database: `sqlite:FILE`, `postgres://USER:PASSWORD@HOST/DATABASE` or `mysql://USER:PASSWORD@HOST/DATABASE`.",
 		bind: func(c *Config) value { return textValue{&c.DSN} },
 	},
 	{
 		Key: "sink", Env: []string{"OUTBOX_SINK"}, Flag: "sink", Secret: true,
-		Help: "Destination: `stdout:` or `file:PATH`, JSON lines both, or the `https://` URL of a webhook.",
+		Help: "Destination: `stdout:` or `file:PATH`, JSON lines both, the `https://` URL of a webhook, or a broker: `kafka://`, `nats://`, `amqp://`, `redis://`. Several need `sinks` and `routes` in a file.",
 		bind: func(c *Config) value { return textValue{&c.Sink} },
 	},
 	{
@@ -164,6 +164,16 @@ var Settings = []Setting{
 		Key: "admin.addr", Env: []string{"OUTBOX_ADMIN_ADDR"}, Flag: "admin",
 		Help: "Address of the admin listener, such as `127.0.0.1:9464`: `/metrics`, `/healthz` and `/readyz`. It has no authentication; empty means none.",
 		bind: func(c *Config) value { return textValue{&c.Admin.Addr} },
+	},
+	{
+		Key: "console.addr", Env: []string{"OUTBOX_CONSOLE_ADDR"}, Flag: "console",
+		Help: "`host:port` of the web console, on loopback. Empty: none. `outbox console` has more options.",
+		bind: func(c *Config) value { return textValue{&c.Console.Addr} },
+	},
+	{
+		Key: "console.users", Env: []string{"OUTBOX_CONSOLE_USERS"}, Flag: "console-users",
+		Help: "File of the console's users, with hashed secrets. Without it a token is made at each start and printed once.",
+		bind: func(c *Config) value { return textValue{&c.Console.Users} },
 	},
 	{
 		Key: "metrics.enabled", Env: []string{"PROMETHEUS_METRICS_ENABLED"}, Flag: "metrics", Default: "false",

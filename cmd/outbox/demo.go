@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/go-outbox/outbox"
+	"github.com/go-outbox/outbox/console"
 	"github.com/go-outbox/outbox/relay"
 )
 
@@ -36,7 +38,7 @@ func (a *app) demoCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&events, "events", 2000, "how many orders to write")
-	cmd.Flags().BoolVar(&serve, "serve", false, "then go on, slowly, until interrupted")
+	cmd.Flags().BoolVar(&serve, "serve", false, "then go on, slowly, until interrupted, with the web console")
 	return cmd
 }
 
@@ -54,6 +56,11 @@ func (a *app) demo(ctx context.Context, events int, serve bool) error {
 	defer sh.close()
 	if serve {
 		a.warnf("look at it from another terminal: outbox status --dsn sqlite:%s --table %s", path, shopTable)
+		closeConsole, err := a.demoConsole(ctx, sh)
+		if err != nil {
+			return err
+		}
+		defer closeConsole()
 	}
 
 	began := time.Now()
@@ -64,6 +71,26 @@ func (a *app) demo(ctx context.Context, events int, serve bool) error {
 		return context.Cause(ctx)
 	}
 	return a.closeBooks(context.WithoutCancel(ctx), sh, time.Since(began))
+}
+
+// demoConsole serves the console for the demo's table, on its usual port if that is
+// free. Whoever can reach loopback here may look: there is nothing but a demo.
+func (a *app) demoConsole(ctx context.Context, sh *shop) (func(), error) {
+	log := slog.New(slog.DiscardHandler)
+	sources := []console.Source{{Name: sh.store.Table(), Inspector: sh.store, Operator: sh.store}}
+	var errs []error
+	for _, addr := range []string{defaultConsoleAddr, "127.0.0.1:0"} {
+		w, err := a.newWebConsole(consoleOptions{listen: addr, path: "/", noAuth: true, payloadRole: string(console.RoleAdmin)}, sources, log)
+		if err != nil {
+			return nil, err
+		}
+		if err := w.listen(ctx, log); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		return func() { w.close(context.WithoutCancel(ctx)) }, nil
+	}
+	return nil, errors.Join(errs...)
 }
 
 // trade sells while a relay delivers, and returns when all is delivered or dead.

@@ -16,6 +16,7 @@ const (
 	exitFailure     = 1
 	exitUsage       = 2
 	exitSchema      = 3
+	exitThreshold   = 4
 	exitInterrupted = 130
 )
 
@@ -27,6 +28,11 @@ func (e *usageError) Error() string { return e.text }
 func usagef(format string, args ...any) error {
 	return &usageError{fmt.Sprintf(format, args...)}
 }
+
+// A thresholdError is what `check` found beyond its limit.
+type thresholdError struct{ text string }
+
+func (e *thresholdError) Error() string { return e.text }
 
 // exit reports err and returns its exit code.
 func (a *app) exit(ctx context.Context, err error) int {
@@ -49,6 +55,9 @@ func (a *app) exit(ctx context.Context, err error) int {
 func (a *app) exitCode(ctx context.Context, err error) int {
 	if _, ok := errors.AsType[*usageError](err); ok || !a.running {
 		return exitUsage
+	}
+	if _, ok := errors.AsType[*thresholdError](err); ok {
+		return exitThreshold
 	}
 	switch {
 	case errors.Is(err, outbox.ErrSchema), wrongVersion(err):

@@ -31,6 +31,7 @@ func TestExitCodes(t *testing.T) {
 		{"schema missing", t.Context(), fmt.Errorf("check: %w", outbox.ErrSchema.With("table", "x")), 3},
 		{"schema too old", t.Context(), &migrate.TooOldError{Table: "a", Have: 1, Want: 2}, 3},
 		{"schema too new", t.Context(), fmt.Errorf("up: %w", &migrate.TooNewError{Table: "a", Have: 2, Want: 1}), 3},
+		{"threshold exceeded", t.Context(), fmt.Errorf("check: %w", &thresholdError{"12 are dead"}), 4},
 		{"interrupted", interrupted, context.Canceled, 130},
 	}
 	for _, tt := range tests {

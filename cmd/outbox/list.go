@@ -1,10 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,69 +13,57 @@ import (
 )
 
 func (a *app) listCommand() *cobra.Command {
-	var f outbox.Filter
-	var status string
+	var sel selection
+	var following bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List messages, newest first",
-		Args:  cobra.NoArgs,
+		Example: "  outbox list --status dead --topic 'shop.**' --since 2h\n" +
+			"  outbox list --follow --status dead --json",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.Status = outbox.Status(status)
-			if err := checkFilter(f); err != nil {
+			if err := sel.check(); err != nil {
 				return err
 			}
-			return a.list(cmd, f)
+			if sel.f.Limit < 1 || sel.f.Limit > outbox.MaxPage {
+				return usagef("--limit: must be from 1 to %d, got %d", outbox.MaxPage, sel.f.Limit)
+			}
+			if following && (sel.f.OldestFirst || sel.f.Before != 0 || sel.until.given()) {
+				return usagef("--follow goes forward: it does not go with --oldest-first, --before or --until")
+			}
+			s, err := a.open(cmd)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			if following {
+				return a.follow(cmd.Context(), s.stores, sel)
+			}
+			return a.list(cmd.Context(), s.stores, sel)
 		},
 	}
+	sel.statusFlag(cmd)
+	sel.flags(a, cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&status, "status", "", "only messages in this state: "+statusNames())
-	flags.StringVar(&f.Topic, "topic", "", "only topics that match this pattern, such as shop.*.placed.v1 or shop.**")
-	flags.StringVar(&f.Key, "key", "", "only messages with this key")
-	flags.StringVar(&f.TenantID, "tenant", "", "only messages of this tenant")
-	flags.Int64Var(&f.Before, "before", 0, "only messages with a lower sequence: the next page")
-	flags.Int64Var(&f.After, "after", 0, "only messages with a higher sequence: the next page, oldest first")
-	flags.BoolVar(&f.OldestFirst, "oldest-first", false, "begin with the oldest")
-	flags.IntVar(&f.Limit, "limit", 50, fmt.Sprintf("how many to list, at most %d", outbox.MaxPage))
+	flags.Int64Var(&sel.f.Before, "before", 0, "only messages with a lower sequence: the next page")
+	flags.Int64Var(&sel.f.After, "after", 0, "only messages with a higher sequence: the next page, oldest first")
+	flags.BoolVar(&sel.f.OldestFirst, "oldest-first", false, "begin with the oldest")
+	flags.IntVar(&sel.f.Limit, "limit", 50, fmt.Sprintf("how many to list, at most %d", outbox.MaxPage))
+	flags.BoolVar(&following, "follow", false, "go on with what is new until interrupted")
 	return cmd
 }
 
-func statusNames() string {
-	names := make([]string, len(outbox.Statuses))
-	for i, s := range outbox.Statuses {
-		names[i] = string(s)
-	}
-	return strings.Join(names, ", ")
-}
-
-func checkFilter(f outbox.Filter) error {
-	switch {
-	case f.Status != "" && !slices.Contains(outbox.Statuses, f.Status):
-		return usagef("--status: %q is not one of %s", f.Status, statusNames())
-	case f.Limit < 1 || f.Limit > outbox.MaxPage:
-		return usagef("--limit: must be from 1 to %d, got %d", outbox.MaxPage, f.Limit)
-	case f.Topic != "":
-		return outbox.CheckPattern(f.Topic)
-	}
-	return nil
-}
-
-func (a *app) list(cmd *cobra.Command, f outbox.Filter) error {
-	cfg, err := a.loadTables(cmd)
-	if err != nil {
-		return err
-	}
-	db, stores, err := checked(cmd.Context(), cfg, cfg.Relay.Tables)
-	if err != nil {
-		return err
-	}
-	defer db.close()
-
+func (a *app) list(ctx context.Context, stores []store, sel selection) error {
 	c := newColumns(a.out)
 	if !a.json {
 		c.row("TABLE", "SEQUENCE", "EVENT", "STATUS", "ATTEMPTS", "TOPIC", "KEY", "ERROR")
 	}
 	for _, s := range stores {
-		page, err := s.List(cmd.Context(), f)
+		f, err := sel.filter(ctx, s)
+		if err != nil {
+			return err
+		}
+		page, err := s.List(ctx, f)
 		if err != nil {
 			return fmt.Errorf("list %s: %w", s.Table(), err)
 		}

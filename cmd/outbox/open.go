@@ -53,17 +53,17 @@ func openDatabase(ctx context.Context, dsn string, create bool) (*database, erro
 	case dsn == "":
 		return nil, usagef("no database: use --dsn, or set OUTBOX_DSN or DATABASE_URL")
 	case !ok:
-		return nil, usagef("the DSN has no scheme: use sqlite:FILE or postgres://…")
+		return nil, usagef("the DSN has no scheme: use sqlite:FILE, postgres://… or mysql://…")
 	}
 	switch scheme {
 	case "sqlite":
 		return openSQLite(strings.TrimPrefix(rest, "//"), create)
 	case "postgres", "postgresql":
 		return openPostgres(ctx, dsn)
-	case "mysql":
-		return nil, usagef("mysql:// is not supported yet: use sqlite:FILE or postgres://…")
+	case "mysql", "mariadb":
+		return openMySQL(dsn)
 	}
-	return nil, usagef("unknown scheme %q in the DSN: use sqlite:FILE or postgres://…", scheme)
+	return nil, usagef("unknown scheme %q in the DSN: use sqlite:FILE, postgres://… or mysql://…", scheme)
 }
 
 func openSQLite(path string, create bool) (*database, error) {

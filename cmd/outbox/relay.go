@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-outbox/outbox"
 	"github.com/go-outbox/outbox/config"
+	"github.com/go-outbox/outbox/console"
 	"github.com/go-outbox/outbox/relay"
 )
 
@@ -103,7 +104,7 @@ func (a *app) relayTo(ctx context.Context, cfg *config.Config, d outbox.Dispatch
 	if once {
 		return publishPending(ctx, stores, relays, log)
 	}
-	return serve(ctx, cfg, db, stores, relays, adm, log)
+	return a.serve(ctx, cfg, db, stores, relays, adm, log)
 }
 
 func migrateAll(ctx context.Context, stores []store, log *slog.Logger) error {
@@ -163,13 +164,20 @@ func publishPending(ctx context.Context, stores []store, relays []*relay.Relay, 
 }
 
 // serve runs the relays and cleaners until ctx ends and everything has stopped.
-func serve(
+func (a *app) serve(
 	ctx context.Context, cfg *config.Config, db *database, stores []store, relays []*relay.Relay, adm *admin, log *slog.Logger,
 ) error {
 	if err := adm.listen(ctx, log); err != nil {
 		return err
 	}
 	defer adm.close()
+	if cfg.Console.Addr != "" {
+		closeConsole, err := a.consoleBeside(ctx, cfg, log)
+		if err != nil {
+			return err
+		}
+		defer closeConsole()
+	}
 	scheduler := relay.NewScheduler(relay.SchedulerConfig{Log: log})
 	leading := make(map[string]func() bool, len(relays))
 	for i, r := range relays {
@@ -219,4 +227,25 @@ func addCleaner(
 		return err
 	}
 	return scheduler.Add("cleaner "+table, cleaner.Run)
+}
+
+// consoleBeside serves the web console beside the relays, with a pool of its own.
+func (a *app) consoleBeside(ctx context.Context, cfg *config.Config, log *slog.Logger) (func(), error) {
+	o := consoleOptions{listen: cfg.Console.Addr, path: "/", users: cfg.Console.Users, payloadRole: string(console.RoleAdmin)}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	db, sources, err := openConsole(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	w, err := a.newWebConsole(o, sources, log)
+	if err == nil {
+		err = w.listen(ctx, log)
+	}
+	if err != nil {
+		db.close()
+		return nil, err
+	}
+	return func() { w.close(context.WithoutCancel(ctx)); db.close() }, nil
 }

@@ -1,94 +1,64 @@
 package main
 
 import (
-	"fmt"
-	"os/user"
-
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/go-outbox/outbox"
 )
 
 func (a *app) replayCommand() *cobra.Command {
-	action := outbox.Action{Verb: outbox.VerbReplay}
-	var preview bool
-	cmd := &cobra.Command{
-		Use:   "replay EVENT --reason TEXT",
-		Short: "Send one message again",
-		Long: "Send one message again: a dead one, a published one or one that waits for its next attempt. Its attempts start\n" +
-			"over. Consumers see the same event id; brokers see a new deduplication id. Who did this and why is recorded\n" +
-			"in outbox_audit, in the same transaction.",
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := parseEvent(args[0])
-			if err != nil {
-				return err
-			}
-			action.EventID = id
-			if action.Reason == "" {
-				return usagef("--reason is required: why is %s sent again?", id)
-			}
-			return a.replay(cmd, action, preview)
-		},
-	}
-	cmd.Flags().StringVar(&action.Reason, "reason", "", "why, for the audit record")
-	cmd.Flags().StringVar(&action.Actor, "actor", "", "who, for the audit record (default: the user of this process)")
-	cmd.Flags().BoolVar(&preview, "dry-run", false, "say what would happen and change nothing")
+	b := &bulkChange{verb: outbox.VerbReplay}
+	cmd := a.oneOrMany(b, "replay [EVENT] --reason TEXT", "Send one message again, or all dead messages that flags select")
+	cmd.Long = "Send one message again: a dead one, a published one or one that waits for its next attempt. Its attempts start\n" +
+		"over. Consumers see the same event id; brokers see a new deduplication id.\n\n" +
+		"Without an EVENT, the flags select dead messages. What would be sent is counted and printed; --yes with the\n" +
+		"count sends it. It can be interrupted and resumed: see `outbox jobs`.\n\n" +
+		"Who did this and why is recorded, in the same transaction."
+	cmd.Example = "  outbox replay 0190d3a5-0000-7000-8000-000000000001 --reason 'the disk has space again'\n" +
+		"  outbox replay --topic 'shop.**' --since 2h --rate 500\n" +
+		"  outbox replay --topic 'shop.**' --since 2h --rate 500 --yes --expect 120 --reason 'outage is over'"
+	b.rateFlag(cmd)
 	return cmd
 }
 
-func (a *app) replay(cmd *cobra.Command, action outbox.Action, preview bool) error {
-	if action.Actor == "" {
-		action.Actor = currentUser()
-	}
-	cfg, err := a.loadTables(cmd)
-	if err != nil {
-		return err
-	}
-	db, stores, err := checked(cmd.Context(), cfg, cfg.Relay.Tables)
-	if err != nil {
-		return err
-	}
-	defer db.close()
-
-	s, _, err := find(cmd.Context(), stores, action.EventID)
-	if err != nil {
-		return err
-	}
-	do := s.Apply
-	if preview {
-		do = s.Preview
-	}
-	effect, err := do(cmd.Context(), action)
-	if err != nil {
-		return fmt.Errorf("replay %s: %w", action.EventID, err)
-	}
-	return a.printEffect(s.Table(), action.EventID, effect, preview)
+func (a *app) discardCommand() *cobra.Command {
+	b := &bulkChange{verb: outbox.VerbDiscard}
+	cmd := a.oneOrMany(b, "discard [EVENT] --reason TEXT", "Give up one message, or all dead messages that flags select")
+	cmd.Long = "Give up a message that is not published: it stays, as discarded, is not delivered and no longer holds its key.\n" +
+		"This also cancels a scheduled message. A replay takes it back.\n\n" +
+		"Without an EVENT, the flags select dead messages. What would be discarded is counted and printed; --yes with\n" +
+		"the count does it."
+	return cmd
 }
 
-func currentUser() string {
-	if u, err := user.Current(); err == nil && u.Username != "" {
-		return u.Username
+// oneOrMany is a command that changes the message it is given, or those that its
+// flags select.
+func (a *app) oneOrMany(b *bulkChange, use, short string) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use: use, Short: short,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeEvents(outbox.StatusDead),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			selected := all || b.sel.given()
+			switch {
+			case len(args) > 0 && selected:
+				return usagef("an EVENT and flags that select others contradict each other: use one of them")
+			case len(args) > 0:
+				c := change{
+					Action: outbox.Action{Verb: b.verb}, author: b.author, guard: b.guard, preview: b.preview,
+					destroys: b.verb == outbox.VerbDiscard,
+				}
+				return a.changeEvent(cmd, &c, args)
+			case !selected:
+				return usagef("which messages? Name an EVENT, select dead ones with flags such as --topic, --error or --since, or say --all")
+			}
+			b.sel.status = string(outbox.StatusDead)
+			return a.bulk(cmd, b)
+		},
 	}
-	return "unknown"
-}
-
-func (a *app) printEffect(table string, id uuid.UUID, e outbox.Effect, preview bool) error {
-	if a.json {
-		return a.printJSON(struct {
-			Table    string        `json:"table"`
-			EventID  uuid.UUID     `json:"event_id"`
-			Messages int           `json:"messages"`
-			Before   outbox.Status `json:"before"`
-			After    outbox.Status `json:"after"`
-			Preview  bool          `json:"preview"`
-		}{table, id, e.Messages, e.Before, e.After, preview})
-	}
-	verb := "replayed"
-	if preview {
-		verb = "would replay"
-	}
-	_, err := fmt.Fprintf(a.out, "%s %s in %s: %s → %s\n", verb, id, table, e.Before, e.After)
-	return err
+	b.sel.flags(a, cmd)
+	b.flags(cmd)
+	cmd.Flags().BoolVar(&all, "all", false, "select every dead message of the table")
+	return cmd
 }

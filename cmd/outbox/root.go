@@ -55,8 +55,12 @@ func (a *app) root() *cobra.Command {
 	flags.String("table", "", "the same as --tables, for a single table")
 
 	root.AddCommand(
-		a.migrateCommand(), a.relayCommand(), a.statusCommand(), a.listCommand(), a.showCommand(),
-		a.replayCommand(), a.contractCommand(), a.configCommand(), a.benchCommand(), a.demoCommand(), a.versionCommand(),
+		a.migrateCommand(), a.relayCommand(),
+		a.statusCommand(), a.listCommand(), a.showCommand(), a.explainCommand(), a.deadCommand(), a.keyCommand(), a.leaseCommand(),
+		a.replayCommand(), a.reviveCommand(), a.discardCommand(), a.rescheduleCommand(), a.purgeCommand(), a.jobsCommand(),
+		a.pauseCommand(), a.resumeCommand(), a.triggerCommand(), a.auditCommand(),
+		a.checkCommand(), a.doctorCommand(), a.consoleCommand(),
+		a.contractCommand(), a.configCommand(), a.benchCommand(), a.demoCommand(), a.versionCommand(),
 	)
 	return root
 }

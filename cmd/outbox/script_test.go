@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"outbox":  main,
 		"enqueue": enqueueMain,
+		"record":  recordMain,
 		"stuck":   stuckMain,
 	})
 }
@@ -166,6 +167,32 @@ func enqueue(table, topic, key, payload string) error {
 	seq, err := producer.EnqueueAutocommit(ctx, outbox.Message{Topic: topic, Key: key, Payload: json.RawMessage(payload)})
 	fmt.Println(seq)
 	return err
+}
+
+// recordMain is `record TABLE VERB ROUTE REASON`: a relay that notices something.
+func recordMain() {
+	if err := record(os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func record(table, verb, route, reason string) error {
+	ctx := context.Background()
+	db, err := openDatabase(ctx, os.Getenv("OUTBOX_DSN"), false)
+	if err != nil {
+		return err
+	}
+	defer db.close()
+	s, err := db.table(table)
+	if err != nil {
+		return err
+	}
+	r, ok := s.(outbox.Recorder)
+	if !ok {
+		return fmt.Errorf("%T keeps no records", s)
+	}
+	return r.Record(ctx, outbox.AuditEntry{Actor: "relay-1", Verb: outbox.Verb(verb), Route: route, Reason: reason})
 }
 
 // stuckMain stands for a program that does not react to the first signal.

@@ -113,8 +113,27 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 	if err != nil {
 		return s.explain("check schema", err)
 	}
-	_, err = s.layout(ctx, s.pool)
-	return err
+	l, err := s.layout(ctx, s.pool)
+	if err != nil {
+		return err
+	}
+	return s.checkShape(ctx, l)
+}
+
+// shapeColumns is how many columns shape.sql finds.
+const shapeColumns = 12
+
+// checkShape looks at the side tables: a version number says what should be there.
+func (s *Store) checkShape(ctx context.Context, l *layout) error {
+	var found int
+	if err := s.pool.QueryRow(ctx, l.sql.Shape, s.mode).Scan(&found); err != nil {
+		return s.explain("check schema", err)
+	}
+	if found != shapeColumns {
+		return outbox.ErrSchema.With("", fmt.Sprintf("the side tables of %s lack columns: compare them with `outbox migrate print --table %s`",
+			s.cfg.Table, s.cfg.Table))
+	}
+	return nil
 }
 
 // migrations are those of the layout that the table has.
@@ -210,7 +229,10 @@ func (m migrateTx) Pending(ctx context.Context) (n int64, err error) {
 
 func (s *Store) applied(ctx context.Context, q querier) ([]migrate.Record, error) {
 	table := s.name.vars()["migration"]
-	rows, err := q.Query(ctx, `SELECT pg_catalog.to_regclass($1::text) IS NOT NULL`, s.mode, table)
+	// Not to_regclass: it may answer from a cache that nothing refreshes within a
+	// transaction that has waited for the lock of another migrator.
+	rows, err := q.Query(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+ WHERE n.nspname = $1::text AND c.relname = 'outbox_migration')`, s.mode, s.name.schema)
 	if err != nil {
 		return nil, err
 	}

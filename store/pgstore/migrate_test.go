@@ -246,3 +246,46 @@ func TestAHostileSearchPathChangesNothing(t *testing.T) {
 		t.Errorf("%d messages published, want 1", n)
 	}
 }
+
+// A connection that has seen that there is no record of migrations must not go on
+// believing it after it has waited for another migrator.
+func TestMigratorsThatHaveLookedBeforeWaitForEachOther(t *testing.T) {
+	pool := testenv.Postgres(t).Pool(t)
+	var group errgroup
+	for i := range 6 {
+		store, err := pgstore.New(pool, pgstore.Config{Table: fmt.Sprintf("t%d_outbox", i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := store.CheckSchema(t.Context()); !errors.Is(err, outbox.ErrSchema) {
+			t.Fatalf("got %v", err)
+		}
+		group.Go(func() error { _, err := store.Migrate(t.Context()); return err })
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// errgroup collects the errors of goroutines.
+type errgroup struct {
+	sync.WaitGroup
+
+	mu   sync.Mutex
+	errs []error
+}
+
+func (g *errgroup) Go(f func() error) {
+	g.WaitGroup.Go(func() {
+		if err := f(); err != nil {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.errs = append(g.errs, err)
+		}
+	})
+}
+
+func (g *errgroup) Wait() error {
+	g.WaitGroup.Wait()
+	return errors.Join(g.errs...)
+}
