@@ -4,6 +4,7 @@
 #
 #   TEST_FLAGS  flags of go test (default: -race -timeout 10m -p 2)
 #   TEST_SCOPE  packages (default: ./...)
+#   FUZZ_TIME   how long each fuzz target runs (default: 10s)
 #   READINESS   file to write the record of the run to (make readiness)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -56,6 +57,22 @@ with_servers() {
 	OUTBOX_TEST_LOGS=$logs "$logs/testenv" run -- "$@"
 }
 
+# nested MODULE COMMAND...: runs a command in a module of its own, so that what it
+# requires never reaches a user of ours.
+nested() {
+	(cd "$1" && go vet ./... && shift && "$@")
+}
+
+# fuzz: every fuzz target for a short while, on top of the corpus that go test runs.
+fuzz() {
+	local file name
+	grep -rlE '^func Fuzz' --include='*_test.go' . | grep -v '^./bench/' | sort | while read -r file; do
+		grep -oE '^func Fuzz[A-Za-z0-9_]*' "$file" | sed 's/^func //' | while read -r name; do
+			go test -run '^$' -fuzz "^$name\$" -fuzztime "${FUZZ_TIME:-10s}" "./$(dirname "$file")" || exit 1
+		done || exit 1
+	done
+}
+
 slowest() {
 	echo "slowest packages:"
 	awk '$1 == "ok" && $3 ~ /^[0-9.]+s$/ { printf "%9s  %s\n", $3, $2 }' "$logs/test.log" | sort -rn | head -10
@@ -89,6 +106,13 @@ step vet go vet "${scope[@]}"
 step staticcheck go tool -modfile=tools/go.mod staticcheck "${scope[@]}"
 go build -o "$logs/testenv" ./internal/testenv/cmd/testenv
 step test with_servers go test "${flags[@]}" "${scope[@]}"
+if [ "${scope[*]}" = ./... ]; then
+	for module in contrib/watermillsink examples/transactions; do
+		step "${module//\//-}" nested "$module" go test "${flags[@]}" ./...
+	done
+	step bench nested bench go vet ./...
+	step fuzz fuzz
+fi
 
 echo
 slowest

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -23,42 +22,29 @@ import (
 	"github.com/go-outbox/outbox/store/sqlitestore"
 )
 
-// A language is one that can run here or says why it cannot.
+// A language is one that producers are written in.
 type language struct {
-	name, source string
-	find         func(module string) (argv []string, remedy string)
+	name    string
+	program func(t *testing.T) *exec.Cmd
 }
 
 var languages = []language{
-	{"python", "producer.py", func(module string) ([]string, string) {
-		for _, python := range []string{"python3", "/usr/bin/python3"} { // Debian's modules are Debian's python's
-			if exec.Command(python, "-c", "import "+module).Run() == nil {
-				return []string{python}, ""
-			}
-		}
-		return nil, "python3 with " + module + " (apt-get install python3-psycopg2)"
-	}},
-	{"node", "producer.mjs", func(module string) ([]string, string) {
-		if exec.Command("node", "-e", "require('"+module+"')").Run() == nil {
-			return []string{"node"}, ""
-		}
-		return nil, "node with " + module + " (node:sqlite is in Node 22.5; for pg: npm install pg, and NODE_PATH=.../node_modules)"
+	{"python", func(t *testing.T) *exec.Cmd { return exec.Command(testenv.Python(t), "producer.py") }},
+	{"node", func(t *testing.T) *exec.Cmd {
+		cmd := testenv.Node(t)
+		cmd.Args = append(cmd.Args, "producer.mjs")
+		return cmd
 	}},
 }
 
 // produce runs a producer twice: what it wrote with an id of its own stays one event.
-func (l language) produce(t *testing.T, module, database string) {
+func (l language) produce(t *testing.T, database string) {
 	t.Helper()
-	argv, missing := l.find(module)
-	if missing != "" {
-		if slices.Contains(strings.Split(os.Getenv("OUTBOX_REQUIRE"), ","), l.name) {
-			t.Fatal("needs " + missing)
-		}
-		t.Skip("needs " + missing)
-	}
 	for range 2 {
-		if out, err := exec.Command(argv[0], append(argv[1:], l.source, database)...).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", l.source, err, out)
+		cmd := l.program(t)
+		cmd.Args = append(cmd.Args, database)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", l.name, err, out)
 		}
 	}
 }
@@ -79,7 +65,7 @@ func TestTheRelayDeliversWhatOtherLanguagesWroteToSQLite(t *testing.T) {
 			if _, err := store.Migrate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			l.produce(t, map[string]string{"python": "sqlite3", "node": "node:sqlite"}[l.name], file)
+			l.produce(t, file)
 			check(t, store, l.name)
 		})
 	}
@@ -96,7 +82,7 @@ func TestTheRelayDeliversWhatOtherLanguagesWroteToPostgres(t *testing.T) {
 			if _, err := store.Migrate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			l.produce(t, map[string]string{"python": "psycopg2", "node": "pg"}[l.name], pg.DSN())
+			l.produce(t, pg.DSN())
 			check(t, store, l.name)
 		})
 	}

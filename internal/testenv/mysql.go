@@ -262,7 +262,7 @@ func (s *mysqlServer) data() string    { return filepath.Join(s.dir, "data") }
 func (s *mysqlServer) pidFile() string { return filepath.Join(s.dir, "mariadbd.pid") }
 
 func (s *mysqlServer) install() error {
-	cmd := exec.Command(s.programs.install, "--no-defaults", "--datadir="+s.data(), "--skip-test-db",
+	cmd := exec.Command(s.programs.install, "--no-defaults", "--datadir="+s.data(), "--tmpdir="+s.dir, "--skip-test-db",
 		"--auth-root-authentication-method=normal", "--innodb-flush-method=nosync", "--innodb-log-file-size=64M")
 	cmd.Dir = s.dir
 	cmd.SysProcAttr = sysProcAttr()
@@ -286,9 +286,11 @@ func (s *mysqlServer) startAnywhere() error {
 	return err
 }
 
+// start gives the server a directory for temporary files of its own: one that starts
+// deletes those it finds.
 func (s *mysqlServer) start() error {
 	argv := []string{
-		s.server, "--no-defaults",
+		s.server, "--no-defaults", "--tmpdir=" + s.dir,
 		"--datadir=" + s.data(), "--pid-file=" + s.pidFile(), "--socket=" + filepath.Join(s.dir, "socket"),
 		"--bind-address=127.0.0.1", "--port=" + strconv.Itoa(s.port), "--skip-name-resolve",
 		"--max-connections=300", "--innodb-buffer-pool-size=128M", "--innodb-log-file-size=64M",

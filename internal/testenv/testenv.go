@@ -54,7 +54,7 @@ func (s *Shared) Stop() error { return s.process.discard() }
 
 // Backends lists every backend there is.
 func Backends() []Backend {
-	return []Backend{postgres, pgbouncer, mysql, nats, redis, kafka, rabbitmq, chromium, prometheus}
+	return []Backend{postgres, pgbouncer, mysql, nats, redis, kafka, rabbitmq, chromium, prometheus, python, node}
 }
 
 // Installed returns nil when the backend's programs are on this machine.
