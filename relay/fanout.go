@@ -41,22 +41,31 @@ func (l *ledger) circuitsOf(rec *outbox.Record, routes []*circuit) []*circuit {
 	return routes
 }
 
-// mayGoSomewhere reports whether at least one of the routes takes the message now. It
-// is parked for all of them otherwise.
+// mayGoSomewhere reports whether at least one of the routes takes the message now. If
+// none does, it is parked for all of them, and so is its key: the later messages may
+// be for a route that is free.
 func (l *ledger) mayGoSomewhere(rec *outbox.Record, routes []*circuit, now time.Time) bool {
+	// It may have been put back for one route while an earlier message of its key
+	// was parked for another: that one must be read first.
+	if l.key(rec) != noLane && rec.Sequence > l.scan.pos {
+		return false
+	}
 	for _, c := range routes {
 		if c.admits(rec, now) {
 			return true
 		}
 	}
+	if len(routes) == 0 {
+		return true // all have it: only its row does not know yet
+	}
 	for _, c := range routes {
 		c.park(rec.Sequence, rec.Topic)
 	}
-	return len(routes) == 0 // all have it: only its row does not know yet
+	l.holdFor(rec)
+	return false
 }
 
-// holdFor lets the later messages of a key wait for one that goes to several routes and
-// waits itself. A circuit alone would not do: they may be for a route that is free.
+// holdFor lets the later messages of a key wait for one that waits itself.
 func (l *ledger) holdFor(rec *outbox.Record) {
 	if key := l.key(rec); key != noLane {
 		l.holdKey(key, rec.Sequence)

@@ -198,14 +198,12 @@ func (l *ledger) accept(req outbox.ReadRequest, page outbox.Page, now time.Time)
 }
 
 // mayGo applies the holds: a message waits behind a lower one of its key that
-// failed, is scheduled or is dead, and behind an open circuit.
+// failed, is scheduled or is dead, and behind a route that is blocked.
 func (l *ledger) mayGo(rec *outbox.Record, req outbox.ReadRequest, page outbox.Page, now time.Time) bool {
 	key := l.key(rec)
-	if key != noLane {
-		if h := l.holds[key]; h != nil && rec.Sequence > h.head {
-			h.park(rec.Sequence)
-			return false
-		}
+	if h := l.holds[key]; key != noLane && h != nil && rec.Sequence > h.head {
+		h.park(rec.Sequence)
+		return false
 	}
 	routes := l.routesOf(rec)
 	if l.scan.rewind != nil && l.scan.beyondRewind(rec, key, l.circuitsOf(rec, routes), req, page) {
@@ -218,9 +216,7 @@ func (l *ledger) mayGo(rec *outbox.Record, req outbox.ReadRequest, page outbox.P
 	// its transaction's, which may lie after the moment the database took as the
 	// read's own.
 	if !rec.Due && rec.AvailableAt.After(rec.CreatedAt) {
-		if key != noLane {
-			l.holdKey(key, rec.Sequence)
-		}
+		l.holdFor(rec)
 		l.scan.dueIn(rec.AvailableAt.Sub(page.Now), now)
 		return false
 	}
@@ -228,16 +224,7 @@ func (l *ledger) mayGo(rec *outbox.Record, req outbox.ReadRequest, page outbox.P
 		return true // settled as dead without a dispatch
 	}
 	if routes != nil {
-		// It may have been put back for one route while an earlier message of its
-		// key was parked for another: that one must be read first.
-		if key != noLane && rec.Sequence > l.scan.pos {
-			return false
-		}
-		if !l.mayGoSomewhere(rec, routes, now) {
-			l.holdFor(rec)
-			return false
-		}
-		return true
+		return l.mayGoSomewhere(rec, routes, now)
 	}
 	c := l.circuit(rec.Topic)
 	if !c.admits(rec, now) {

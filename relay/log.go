@@ -10,27 +10,79 @@ import (
 )
 
 // logger turns what happens into log lines: one per change of state, and a bounded
-// number per second however much fails. Payloads, headers and secrets never appear.
+// number per second however much fails or flaps. Payloads, headers and secrets never
+// appear.
 type logger struct {
 	slog *slog.Logger
 
-	mu         sync.Mutex
-	down       bool
-	restore    bool
-	downSince  time.Time
+	mu        sync.Mutex
+	down      bool
+	restore   bool
+	downSince time.Time
+	// Failures of messages must not crowd out the news that explains them.
+	changes, failures budget
+}
+
+// linesPerSecond bounds the changes of state, and the failures beside them.
+const linesPerSecond = 10
+
+// MaskTenant hides tenants in the log. Set it as slog.HandlerOptions.ReplaceAttr, or call
+// it from there.
+func MaskTenant(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == tenantAttr && a.Value.String() != "" {
+		a.Value = slog.StringValue("[masked]")
+	}
+	return a
+}
+
+const tenantAttr = "tenant_id"
+
+func (l *logger) info(ctx context.Context, msg string, attrs ...slog.Attr) {
+	l.change(ctx, slog.LevelInfo, msg, attrs...)
+}
+
+func (l *logger) warn(ctx context.Context, msg string, attrs ...slog.Attr) {
+	l.change(ctx, slog.LevelWarn, msg, attrs...)
+}
+
+func (l *logger) change(ctx context.Context, level slog.Level, msg string, attrs ...slog.Attr) {
+	if suppressed, ok := l.spend(&l.changes); ok {
+		l.emit(ctx, level, msg, suppressed, attrs)
+	}
+}
+
+func (l *logger) emit(ctx context.Context, level slog.Level, msg string, suppressed int, attrs []slog.Attr) {
+	if suppressed > 0 {
+		attrs = append(attrs, slog.Int("suppressed", suppressed))
+	}
+	l.slog.LogAttrs(ctx, level, msg, attrs...)
+}
+
+func (l *logger) spend(b *budget) (suppressed int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return b.spend(time.Now())
+}
+
+// A budget bounds lines per second.
+type budget struct {
 	window     time.Time
 	lines      int
 	suppressed int
 }
 
-const linesPerSecond = 10
-
-func (l *logger) info(ctx context.Context, msg string, attrs ...slog.Attr) {
-	l.slog.LogAttrs(ctx, slog.LevelInfo, msg, attrs...)
-}
-
-func (l *logger) warn(ctx context.Context, msg string, attrs ...slog.Attr) {
-	l.slog.LogAttrs(ctx, slog.LevelWarn, msg, attrs...)
+// spend asks for a line, and says how many were left out since the last one.
+func (b *budget) spend(now time.Time) (suppressed int, ok bool) {
+	if now.Sub(b.window) >= time.Second {
+		b.window, b.lines = now, 0
+	}
+	if b.lines >= linesPerSecond {
+		b.suppressed++
+		return 0, false
+	}
+	b.lines++
+	suppressed, b.suppressed = b.suppressed, 0
+	return suppressed, true
 }
 
 // databaseDown and databaseUp log the transitions only: an outage is one event, not
@@ -54,7 +106,7 @@ func (l *logger) restored(ctx context.Context, err error) {
 	l.restore = true
 	l.mu.Unlock()
 	if first {
-		l.slog.LogAttrs(ctx, slog.LevelError, "restored database; nothing is relayed until it is confirmed", errAttr(err))
+		l.change(ctx, slog.LevelError, "restored database; nothing is relayed until it is confirmed", errAttr(err))
 	}
 }
 
@@ -77,7 +129,8 @@ func (l *logger) circuit(ctx context.Context, t turn) {
 	l.info(ctx, "destination available again", slog.String("route", t.route))
 }
 
-// settled logs failures and deaths with the words of the runbook.
+// settled logs failures and deaths with the words of the runbook. The table is in every
+// line already.
 func (l *logger) settled(ctx context.Context, meta *outbox.Meta, o outbox.Outcome) {
 	var level slog.Level
 	var msg string
@@ -89,13 +142,13 @@ func (l *logger) settled(ctx context.Context, meta *outbox.Meta, o outbox.Outcom
 	default:
 		return
 	}
-	suppressed, ok := l.allow()
+	suppressed, ok := l.spend(&l.failures)
 	if !ok {
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("table", meta.Table), slog.String("topic", meta.Topic), slog.String("event_id", meta.EventID.String()),
-		slog.String("tenant_id", meta.TenantID), slog.Int64("sequence", meta.Sequence), slog.Int("attempts", o.Attempts+o.Spent),
+		slog.String("topic", meta.Topic), slog.String("event_id", meta.EventID.String()),
+		slog.String(tenantAttr, meta.TenantID), slog.Int64("sequence", meta.Sequence), slog.Int("attempts", o.Attempts+o.Spent),
 		slog.String("err", o.Error),
 	}
 	if o.Kind == outbox.Retry {
@@ -103,26 +156,7 @@ func (l *logger) settled(ctx context.Context, meta *outbox.Meta, o outbox.Outcom
 	} else {
 		attrs = append(attrs, slog.String("reason", o.Reason))
 	}
-	if suppressed > 0 {
-		attrs = append(attrs, slog.Int("suppressed", suppressed))
-	}
-	l.slog.LogAttrs(ctx, level, msg, attrs...)
-}
-
-// allow bounds the lines per second and returns how many were left out since.
-func (l *logger) allow() (suppressed int, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := time.Now(); now.Sub(l.window) >= time.Second {
-		l.window, l.lines = now, 0
-	}
-	if l.lines >= linesPerSecond {
-		l.suppressed++
-		return 0, false
-	}
-	l.lines++
-	suppressed, l.suppressed = l.suppressed, 0
-	return suppressed, true
+	l.emit(ctx, level, msg, suppressed, attrs)
 }
 
 func errAttr(err error) slog.Attr {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -66,6 +67,95 @@ func TestAStormOfFailuresIsAFewLines(t *testing.T) {
 	})
 }
 
+// An outage of ten minutes is a few lines, however it looks and however many messages
+// wait.
+func TestALongOutageIsAFewLines(t *testing.T) {
+	down := errors.New("connection refused")
+	for _, outage := range []struct {
+		name     string
+		err      error
+		messages int
+	}{
+		{"unavailable", outbox.Unavailable(down), 100_000},
+		{"every dispatch fails", down, 10_000},
+		{"every dispatch asks to wait", outbox.RetryAfter(down, time.Second), 10_000},
+	} {
+		t.Run(outage.name, func(t *testing.T) {
+			if testing.Short() {
+				outage.messages = 5000
+			}
+			synctest.Test(t, func(t *testing.T) {
+				store, sink := newStore(t, memstore.Config{}), &recorder{}
+				sink.answers(func(outbox.DispatchedMessage) error { return outage.err })
+				lines := logOf(t, store, sink, func() {
+					for i := range outage.messages {
+						enqueue(t, store, "key-"+strconv.Itoa(i%1000), i)
+					}
+					pass(10 * time.Minute)
+					sink.answers(nil)
+				})
+				counts := map[string]int{}
+				for _, line := range lines {
+					counts[line["msg"].(string)]++
+				}
+				if len(lines) > 200 {
+					t.Errorf("%d lines: %v", len(lines), counts)
+				}
+				if opened := counts["destination unavailable; its messages wait"]; opened == 0 || opened > 10 {
+					t.Errorf("the log says %d times that the destination is down", opened)
+				}
+			})
+		})
+	}
+}
+
+// A destination and a database that flap every few milliseconds do so in the log ten
+// times a second at most, and failures have lines of their own.
+func TestFlappingIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var buf bytes.Buffer
+		l := &logger{slog: slog.New(slog.NewTextHandler(&buf, nil))}
+		for range 10_000 { // ten seconds
+			l.circuit(t.Context(), turn{route: "kafka", open: true})
+			l.circuit(t.Context(), turn{route: "kafka"})
+			l.databaseDown(t.Context(), "read", errors.New("reset"))
+			l.databaseUp(t.Context())
+			<-time.After(time.Millisecond)
+		}
+		if n := strings.Count(buf.String(), "\n"); n > 11*linesPerSecond {
+			t.Errorf("%d lines in ten seconds", n)
+		}
+		if !strings.Contains(buf.String(), "suppressed=") {
+			t.Error("nobody is told of what is left out")
+		}
+		buf.Reset()
+		l.settled(t.Context(), &outbox.Meta{}, outbox.Outcome{Kind: outbox.Dead})
+		if !strings.Contains(buf.String(), "message is dead") {
+			t.Error("a death is crowded out")
+		}
+	})
+}
+
+// S-28: a row can be written with any topic and tenant.
+func TestALineCannotBeForged(t *testing.T) {
+	var buf bytes.Buffer
+	l := &logger{slog: slog.New(slog.NewTextHandler(&buf, nil))}
+	forged := "a\nlevel=ERROR msg=\"all is lost\"\x1b[2J"
+	l.settled(t.Context(), &outbox.Meta{Topic: forged, TenantID: forged}, outbox.Outcome{Kind: outbox.Dead})
+	if n := strings.Count(buf.String(), "\n"); n != 1 || strings.Contains(buf.String(), "\x1b") {
+		t.Errorf("%d lines: %q", n, buf.String())
+	}
+}
+
+func TestTenantsCanBeMasked(t *testing.T) {
+	var buf bytes.Buffer
+	l := &logger{slog: slog.New(slog.NewTextHandler(&buf, &slog.HandlerOptions{ReplaceAttr: MaskTenant}))}
+	l.settled(t.Context(), &outbox.Meta{TenantID: "acme", Topic: "a.b.c.v1"}, outbox.Outcome{Kind: outbox.Dead})
+	if s := buf.String(); strings.Contains(s, "acme") || !strings.Contains(s, "tenant_id=[masked]") || !strings.Contains(s, "topic=a.b.c.v1") {
+		t.Errorf("the log says %s", s)
+	}
+}
+
 // logOf returns what a relay logs while it delivers what enqueue wrote.
 func logOf(t *testing.T, store *memstore.Store, sink *recorder, enqueue func()) []map[string]any {
 	t.Helper()
@@ -80,6 +170,9 @@ func logOf(t *testing.T, store *memstore.Store, sink *recorder, enqueue func()) 
 	stop()
 	var lines []map[string]any
 	for text := range strings.Lines(buf.String()) {
+		if n := strings.Count(text, `"table":`); n != 1 {
+			t.Errorf("the table is named %d times in %s", n, text)
+		}
 		var line map[string]any
 		if err := json.Unmarshal([]byte(text), &line); err != nil {
 			t.Fatal(err)
