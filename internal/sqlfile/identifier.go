@@ -14,7 +14,7 @@ const maxTable = 40
 var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
 // shared are the tables all outboxes of a schema have in common.
-var shared = []string{"migration", "audit", "route"}
+var shared = []string{"migration", "audit", "route", "job"}
 
 // side are the tables every outbox has for itself.
 var side = []string{"lease", "batch", "relay", "attempt"}
@@ -64,7 +64,7 @@ func quote(identifier, mark string) string {
 //
 //	{{table}}                                     the outbox, qualified and quoted
 //	{{lease}} {{batch}} {{relay}} {{attempt}}     its side tables, likewise
-//	{{migration}} {{audit}} {{route}}             the tables shared per schema, likewise
+//	{{migration}} {{audit}} {{route}} {{job}}     the tables shared per schema, likewise
 //	{{schema}}                                    the quoted schema and a dot, or nothing
 //	{{prefix}}                                    the bare table name
 //

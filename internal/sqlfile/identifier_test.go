@@ -61,7 +61,7 @@ func TestVarsQualifyEveryTable(t *testing.T) {
 		"schema": "`hrm`.", "prefix": "org", "table": "`hrm`.`org`",
 		"lease": "`hrm`.`org_lease`", "batch": "`hrm`.`org_batch`",
 		"relay": "`hrm`.`org_relay`", "attempt": "`hrm`.`org_attempt`",
-		"migration": "`hrm`.`outbox_migration`", "audit": "`hrm`.`outbox_audit`", "route": "`hrm`.`outbox_route`",
+		"migration": "`hrm`.`outbox_migration`", "audit": "`hrm`.`outbox_audit`", "route": "`hrm`.`outbox_route`", "job": "`hrm`.`outbox_job`",
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v", got)

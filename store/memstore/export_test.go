@@ -30,4 +30,9 @@ func (s *Store) Shift(d time.Duration) {
 		older(&m.seenAt)
 		s.members[instance] = m
 	}
+	for _, j := range s.jobs {
+		for _, t := range []*time.Time{&j.Cut, &j.Next, &j.DrivenAt} {
+			older(t)
+		}
+	}
 }

@@ -12,7 +12,13 @@ type member struct {
 	version string
 	seenAt  time.Time
 	ttl     time.Duration
+	note    outbox.RelayNote
 }
+
+func (m member) live(now time.Time) bool { return !m.seenAt.Add(m.ttl).Before(now) }
+
+// memberMemory is for how long a process that is gone is still shown.
+const memberMemory = time.Hour
 
 func checkShards(n int) error {
 	if n < 1 || n > slots {
@@ -28,13 +34,17 @@ func (s *Store) Heartbeat(ctx context.Context, m outbox.Member) (outbox.FleetVie
 	}
 	defer s.mu.Unlock()
 	now := s.clock.now()
-	s.members[m.Instance] = member{version: m.Version, seenAt: now, ttl: m.TTL}
+	s.members[m.Instance] = member{version: m.Version, seenAt: now, ttl: m.TTL, note: m.Note}
+	view := outbox.FleetView{Shards: len(s.leases)}
 	for instance, m := range s.members {
-		if m.seenAt.Add(m.ttl).Before(now) {
+		switch {
+		case m.live(now):
+			view.Live++
+		case m.seenAt.Add(max(m.ttl, memberMemory)).Before(now):
 			delete(s.members, instance)
 		}
 	}
-	return outbox.FleetView{Shards: len(s.leases), Live: len(s.members)}, nil
+	return view, nil
 }
 
 // Leave removes a relay process.

@@ -5,12 +5,15 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/go-outbox/outbox"
+	"github.com/go-outbox/outbox/internal/bulk"
 )
 
 // Stats counts what is in the store, up to outbox.CountCap.
@@ -27,8 +30,11 @@ func (s *Store) Stats(ctx context.Context) (outbox.Stats, error) {
 		stats.Leases = append(stats.Leases, l.state(now))
 	}
 	for instance, m := range s.members {
-		stats.Relays = append(stats.Relays, outbox.RelayState{Instance: instance, Version: m.version, SeenAt: m.seenAt})
+		stats.Relays = append(stats.Relays, outbox.RelayState{
+			Instance: instance, Version: m.version, SeenAt: m.seenAt, Live: m.live(now), Note: m.note,
+		})
 	}
+	stats.Paused = slices.SortedFunc(maps.Values(s.paused), func(a, b outbox.PausedRoute) int { return cmp.Compare(a.Route, b.Route) })
 	slices.SortFunc(stats.Relays, func(a, b outbox.RelayState) int { return cmp.Compare(a.Instance, b.Instance) })
 	return stats, nil
 }
@@ -84,7 +90,7 @@ func (s *Store) List(ctx context.Context, f outbox.Filter) (outbox.List, error) 
 	list := outbox.List{Now: s.clock.now()}
 	for r := range s.page(f) {
 		rec := r.summary(list.Now)
-		if !matches(rec, f, list.Now) {
+		if !f.Matches(rec, r.route(), list.Now) {
 			continue
 		}
 		if n := len(list.Records); n == f.PageSize() {
@@ -114,13 +120,6 @@ func (s *Store) page(f outbox.Filter) iter.Seq[*row] {
 	}
 }
 
-func matches(rec *outbox.Record, f outbox.Filter, now time.Time) bool {
-	return (f.Status == "" || rec.Status(now) == f.Status) &&
-		(f.Topic == "" || outbox.MatchTopic(f.Topic, rec.Topic)) &&
-		(f.Key == "" || rec.Key == f.Key) &&
-		(f.TenantID == "" || rec.TenantID == f.TenantID)
-}
-
 // Get returns one message with its payload.
 func (s *Store) Get(ctx context.Context, id uuid.UUID) (*outbox.Record, error) {
 	if err := s.enter(ctx); err != nil {
@@ -131,7 +130,11 @@ func (s *Store) Get(ctx context.Context, id uuid.UUID) (*outbox.Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("get: %w", err)
 	}
-	return r.record(s.clock.now()), nil
+	rec := r.record(s.clock.now())
+	if rec.InFlight {
+		rec.Flight = &outbox.Flight{Instance: r.batch.instance, Since: r.batch.recordedAt}
+	}
+	return rec, nil
 }
 
 // event finds a committed row by event id.
@@ -156,4 +159,76 @@ func (s *Store) Attempts(ctx context.Context, sequence int64) ([]outbox.Attempt,
 	attempts := slices.Clone(r.history)
 	slices.Reverse(attempts)
 	return attempts, nil
+}
+
+// Ahead returns the message that holds back the one of a key and sequence.
+func (s *Store) Ahead(ctx context.Context, key string, sequence int64, dead bool) (*outbox.Record, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, fmt.Errorf("look ahead: %w", err)
+	}
+	defer s.mu.Unlock()
+	for r := range s.heads.after(1, 0) {
+		if r.Sequence >= sequence {
+			break
+		}
+		if r.Key == key && key != "" && (dead || r.DeadAt.IsZero()) {
+			return r.summary(s.clock.now()), nil
+		}
+	}
+	return nil, fmt.Errorf("look ahead: %w", bulk.NoHead(key))
+}
+
+// Keys lists held keys by the message at their head.
+func (s *Store) Keys(ctx context.Context, after int64, limit int) ([]outbox.HeldKey, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, fmt.Errorf("list keys: %w", err)
+	}
+	defer s.mu.Unlock()
+	limit = outbox.Filter{Limit: limit}.PageSize()
+	seen := map[string]bool{}
+	var keys []outbox.HeldKey
+	for r := range s.heads.after(1, 0) {
+		if len(keys) == limit {
+			break
+		}
+		if !seen[r.Key] && r.Sequence > after {
+			keys = append(keys, outbox.HeldKey{Key: r.Key, Head: r.summary(s.clock.now())})
+		}
+		seen[r.Key] = true
+	}
+	s.countWaiting(keys)
+	return keys, nil
+}
+
+func (s *Store) countWaiting(keys []outbox.HeldKey) {
+	held := make(map[string]*outbox.HeldKey, len(keys))
+	for i := range keys {
+		held[keys[i].Key] = &keys[i]
+	}
+	looked := 0
+	for r := range s.open.after(1, 0) {
+		if looked++; looked > outbox.CountCap {
+			return
+		}
+		if k := held[r.Key]; k != nil && r.Sequence > k.Head.Sequence && k.Waiting < outbox.HeldCap {
+			k.Waiting++
+		}
+	}
+}
+
+// Groups sorts dead messages by what they have in common.
+func (s *Store) Groups(ctx context.Context, f outbox.Filter) (outbox.Groups, error) {
+	if err := s.enter(ctx); err != nil {
+		return outbox.Groups{}, fmt.Errorf("group: %w", err)
+	}
+	defer s.mu.Unlock()
+	groups := bulk.NewGroups(f, s.clock.now())
+	looked := 0
+	for r := range s.dead.before(math.MaxInt64, 0) {
+		if looked++; looked > outbox.GroupCap {
+			return groups.Result(true), nil
+		}
+		groups.Add(bulk.Candidate{Record: &r.Record, Route: r.route()})
+	}
+	return groups.Result(false), nil
 }

@@ -3,6 +3,8 @@ package memstore
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -84,8 +86,24 @@ func (s *Store) grant(l *leaseRow, req outbox.LeaseRequest, now time.Time) *leas
 		info: outbox.LeaseInfo{
 			Shard: l.shard, Shards: len(s.leases), SlotLo: l.lo, SlotHi: l.hi,
 			Epoch: l.epoch, Low: l.low, Top: s.top(), Nudge: l.nudge, Gapless: s.cfg.Gapless,
+			Paused: s.pausedTable(), PausedRoutes: s.pausedRoutes(),
 		},
 	}
+}
+
+func (s *Store) pausedTable() bool {
+	_, paused := s.paused[""]
+	return paused
+}
+
+func (s *Store) pausedRoutes() []string {
+	var routes []string
+	for _, route := range slices.Sorted(maps.Keys(s.paused)) {
+		if route != "" {
+			routes = append(routes, route)
+		}
+	}
+	return routes
 }
 
 // top is the highest sequence that can be seen.
@@ -119,7 +137,7 @@ func (l *lease) Renew(ctx context.Context, r outbox.Renewal) (outbox.Renewed, er
 	l.row.expiresAt = l.store.clock.now().Add(l.ttl)
 	l.row.low = r.Low
 	l.row.draining = r.Draining
-	return outbox.Renewed{Nudge: l.row.nudge}, nil
+	return outbox.Renewed{Nudge: l.row.nudge, Paused: l.store.pausedTable(), PausedRoutes: l.store.pausedRoutes()}, nil
 }
 
 func (l *lease) Release(ctx context.Context, low int64) error {
@@ -144,7 +162,7 @@ func (l *lease) Heads(ctx context.Context, after int64, limit int) ([]outbox.Hea
 			break
 		}
 		if l.row.owns(r) {
-			heads = append(heads, outbox.Head{Sequence: r.Sequence, Key: r.Key, Dead: !r.DeadAt.IsZero()})
+			heads = append(heads, outbox.Head{Sequence: r.Sequence, Key: r.Key, Topic: r.Topic, Dead: !r.DeadAt.IsZero()})
 		}
 	}
 	return heads, nil

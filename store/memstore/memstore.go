@@ -20,6 +20,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/go-outbox/outbox"
+	"github.com/go-outbox/outbox/internal/bulk"
 )
 
 var (
@@ -28,6 +29,7 @@ var (
 	_ outbox.Purger    = (*Store)(nil)
 	_ outbox.Inspector = (*Store)(nil)
 	_ outbox.Operator  = (*Store)(nil)
+	_ outbox.Recorder  = (*Store)(nil)
 )
 
 // Config describes a Store. The zero value is ready to use.
@@ -61,7 +63,9 @@ type Store struct {
 	indexes
 	leases  []*leaseRow
 	members map[string]member
-	audit   []Audit
+	paused  map[string]outbox.PausedRoute
+	audit   []outbox.AuditEntry
+	jobs    []*bulk.Job
 }
 
 // New makes an empty store.
@@ -84,6 +88,7 @@ func New(cfg Config) (*Store, error) {
 		indexes: newIndexes(),
 		leases:  newLeases(cfg.Shards),
 		members: make(map[string]member),
+		paused:  make(map[string]outbox.PausedRoute),
 	}, nil
 }
 

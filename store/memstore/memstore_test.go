@@ -27,7 +27,6 @@ func harness(cfg memstore.Config) func(t *testing.T) storetest.Harness {
 			Begin:      func(*testing.T) storetest.Tx { return &tx{Tx: store.Begin(), store: store, marks: map[string]int{}} },
 			Autocommit: store.EnqueueAutocommit,
 			Shift:      func(_ *testing.T, d time.Duration) { store.Shift(d) },
-			Audit:      func(*testing.T) []storetest.Audit { return trail(store) },
 			Features:   storetest.Features{Savepoints: true, Shards: true, LateCommit: !cfg.Gapless, Binary: true},
 		}
 	}
@@ -40,14 +39,6 @@ func newStore(t *testing.T, cfg memstore.Config) *memstore.Store {
 		t.Fatal(err)
 	}
 	return store
-}
-
-func trail(store *memstore.Store) []storetest.Audit {
-	var out []storetest.Audit
-	for _, a := range store.Trail() {
-		out = append(out, storetest.Audit{Verb: a.Action.Verb, EventID: a.Action.EventID, Actor: a.Action.Actor, Reason: a.Action.Reason})
-	}
-	return out
 }
 
 // tx binds the store's functions to one transaction.

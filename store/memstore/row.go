@@ -66,6 +66,14 @@ func (r *row) sameContent(msg outbox.Message) bool {
 	return r.Topic == msg.Topic && r.TenantID == msg.TenantID && r.Key == msg.Key && bytes.Equal(r.Payload, msg.Payload)
 }
 
+// route is where the last recorded attempt went.
+func (r *row) route() string {
+	if n := len(r.history); n > 0 {
+		return r.history[n-1].Route
+	}
+	return ""
+}
+
 // record copies the row for a reader.
 func (r *row) record(now time.Time) *outbox.Record {
 	rec := r.summary(now)

@@ -21,6 +21,8 @@ type batch struct {
 	inFlight bool
 	solo     bool
 	beat     bool
+	// recordedAt is when it was recorded or started.
+	recordedAt time.Time
 }
 
 type batchKey struct{ epoch, no int64 }
@@ -50,12 +52,12 @@ func (l *lease) Step(ctx context.Context, step outbox.Step) error {
 		l.finish(no)
 	}
 	for _, b := range step.Record {
-		l.record(b)
+		l.record(b, now)
 	}
 	for _, no := range step.Start {
 		if b := l.batch(no); b != nil {
 			b.inFlight, b.beat = true, false
-			b.instance = l.row.instance
+			b.instance, b.recordedAt = l.row.instance, now
 		}
 	}
 	for _, no := range step.Beat {
@@ -68,12 +70,12 @@ func (l *lease) Step(ctx context.Context, step outbox.Step) error {
 
 func (l *lease) batch(no int64) *batch { return l.row.batches[batchKey{l.info.Epoch, no}] }
 
-func (l *lease) record(b outbox.Batch) {
+func (l *lease) record(b outbox.Batch, now time.Time) {
 	key := batchKey{l.info.Epoch, b.No}
 	if l.row.batches[key] != nil {
 		return // the step was sent before
 	}
-	rec := &batch{key: key, instance: l.row.instance, crashes: b.Crashes, inFlight: !b.Queued, solo: b.Solo}
+	rec := &batch{key: key, instance: l.row.instance, crashes: b.Crashes, inFlight: !b.Queued, solo: b.Solo, recordedAt: now}
 	for _, id := range b.IDs {
 		if r := l.store.open.find(id); r != nil {
 			r.batch = rec

@@ -1,6 +1,7 @@
 package pgstore_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -73,6 +74,34 @@ func TestPlansOfATableWithoutStatisticsUseTheirIndexes(t *testing.T) {
 		t.Skipf("no golden plans for PostgreSQL %d; look at them with -update", major)
 	}
 	golden(t, file, b.String())
+}
+
+func TestOperatorsFollowIndexesOnATableWithoutStatistics(t *testing.T) {
+	pool := testenv.Postgres(t).Pool(t)
+	store := newStore(t, pool, pgstore.Config{Table: "op_outbox"})
+	fill(t, pool, "op_outbox", 50_000)
+	begin, statements := pgstore.OperatorStatements(acquire(t, store))
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	if _, err := tx.Exec(t.Context(), begin); err != nil {
+		t.Fatal(err)
+	}
+	for _, st := range statements {
+		plan, err := pgstore.Explain(t.Context(), tx, st)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(plan, "\n")
+		if strings.Contains(text, "Seq Scan on op_outbox ") || strings.Contains(text, "Seq Scan on op_outbox\n") {
+			t.Errorf("%s scans the whole table:\n%s", st.Name, text)
+		}
+		if strings.HasPrefix(st.Name, "candidates") && strings.Contains(text, "Sort") {
+			t.Errorf("%s sorts:\n%s", st.Name, text)
+		}
+	}
 }
 
 // An index on anything that a settle changes would cost two thirds of the rate.

@@ -3,8 +3,11 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/go-outbox/outbox"
 )
@@ -74,9 +77,31 @@ func HotStatements(l outbox.Lease, first, count int64) []Statement {
 	add("unsettled", le.sql.Unsettled, []any{some})
 	add("slice", le.sql.SliceAsc, []any{int64(0), int64(1 << 62), 10_000, false})
 	add("purge", le.sql.PurgeDelete, []any{int64(0), int64(10_000), int64(1), 1000, []int64(nil)})
-	add("list", le.sql.ListDesc, []any{int64(0), int64(1 << 62), 10_000, 50, false, "", "", "", ""})
-	add("list dead", le.sql.ListDesc, []any{int64(0), int64(1 << 62), 10_000, 50, true, "dead", "", "", ""})
+	never := nullTime(time.Time{})
+	add("list", le.sql.ListDesc, []any{int64(0), int64(1 << 62), 10_000, 50, false, "", "", "", "", "", "", never, never})
+	add("list dead", le.sql.ListDesc, []any{int64(0), int64(1 << 62), 10_000, 50, true, "dead", "", "", "", "", "", never, never})
 	return list
+}
+
+// OperatorStatements are those of an operator's transaction, which begins with the
+// first of them.
+func OperatorStatements(l outbox.Lease) (begin string, list []Statement) {
+	le := l.(*lease)
+	add := func(name, sql string, args ...any) { list = append(list, Statement{name, sql, args}) }
+	add("ahead", le.sql.Ahead, "k1", int64(1<<62), true)
+	add("dead of a key", le.sql.DeadOfKey, "k1", 1000)
+	add("heads of keys", le.sql.KeyHeads, 100_000)
+	add("waiting", le.sql.Waiting, []string{"k1", "k2"}, 100_000)
+	add("backoff", le.sql.Backoff, 10_000)
+	add("delivered", le.sql.Delivered, int64(0), 100_000, []string{"k1"})
+	add("candidates of a job", le.sql.CandidatesAsc, int64(0), int64(1<<62), 1000, true, true)
+	add("candidates of groups", le.sql.CandidatesDesc, int64(0), int64(1<<62), 20_000, true, true)
+	add("candidates of a purge", le.sql.CandidatesAsc, int64(0), int64(1<<62), 1000, false, false)
+	ids := []pgtype.UUID{pgUUID(uuid.New()), pgUUID(uuid.New())}
+	add("replay", le.sql.ReplayDead, ids, []int64{0, 0})
+	add("discard", le.sql.Discard, ids, true)
+	add("remove", le.sql.Remove, ids, "dead")
+	return le.sql.Ordered, list
 }
 
 // VerbatimReads are the ordinary reads of a verbatim table: from the start, and from

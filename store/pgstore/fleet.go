@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/go-outbox/outbox"
+	"github.com/go-outbox/outbox/internal/bulk"
 )
 
 // Heartbeat registers a relay process and counts those that live.
@@ -16,7 +17,8 @@ func (s *Store) Heartbeat(ctx context.Context, m outbox.Member) (outbox.FleetVie
 	var view outbox.FleetView
 	l, err := s.layout(ctx, s.pool)
 	if err == nil {
-		err = s.pool.QueryRow(ctx, l.sql.Heartbeat, s.mode, m.Instance, m.Version, m.TTL.Microseconds()).Scan(&view.Shards, &view.Live)
+		err = s.pool.QueryRow(ctx, l.sql.Heartbeat, s.mode, m.Instance, m.Version, m.TTL.Microseconds(), bulk.EncodeNote(m.Note)).
+			Scan(&view.Shards, &view.Live)
 	}
 	return view, s.explain("heartbeat", err)
 }

@@ -14,6 +14,7 @@ GRANT SELECT, UPDATE, DELETE ON {{table}} TO {{relay_role}};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {{lease}}, {{batch}}, {{relay}} TO {{relay_role}};
 GRANT SELECT, INSERT, DELETE ON {{attempt}} TO {{relay_role}};
 GRANT SELECT ON {{migration}}, {{route}} TO {{relay_role}};
+GRANT INSERT ON {{audit}} TO {{relay_role}};
 
 -- The cleaner deletes what retention allows.
 GRANT USAGE ON SCHEMA {{bare_schema}} TO {{cleaner}};
@@ -23,15 +24,16 @@ GRANT SELECT ON {{batch}}, {{migration}} TO {{cleaner}};
 
 -- Viewers look.
 GRANT USAGE ON SCHEMA {{bare_schema}} TO {{viewer}};
-GRANT SELECT ON {{table}}, {{lease}}, {{batch}}, {{relay}}, {{attempt}}, {{migration}}, {{route}}, {{audit}},
-  {{schema}}"{{prefix}}_status" TO {{viewer}};
+GRANT SELECT ON {{table}}, {{lease}}, {{batch}}, {{relay}}, {{attempt}}, {{migration}}, {{route}}, {{audit}}, {{job}},
+  {{schema}}"{{prefix}}_status", {{schema}}"{{prefix}}_audit_actions" TO {{viewer}};
 
 -- Operators look and act, on the record.
 GRANT USAGE ON SCHEMA {{bare_schema}} TO {{operator}};
-GRANT SELECT ON {{table}}, {{lease}}, {{batch}}, {{relay}}, {{attempt}}, {{migration}}, {{route}}, {{audit}},
-  {{schema}}"{{prefix}}_status" TO {{operator}};
+GRANT SELECT ON {{table}}, {{lease}}, {{batch}}, {{relay}}, {{attempt}}, {{migration}}, {{route}}, {{audit}}, {{job}},
+  {{schema}}"{{prefix}}_status", {{schema}}"{{prefix}}_audit_actions" TO {{operator}};
 GRANT UPDATE (replays, attempts, crashes, dead_at, dead_reason, published_at, last_error, routes_done, available_at)
   ON {{table}} TO {{operator}};
-GRANT UPDATE (nudge) ON {{lease}} TO {{operator}};
+GRANT DELETE ON {{table}}, {{attempt}} TO {{operator}};
+GRANT UPDATE (nudge, owner, expires_at, draining) ON {{lease}} TO {{operator}};
 GRANT INSERT ON {{audit}} TO {{operator}};
-GRANT INSERT, UPDATE ON {{route}} TO {{operator}};
+GRANT INSERT, UPDATE ON {{route}}, {{job}} TO {{operator}};

@@ -113,6 +113,32 @@ func TestEachRoleCanDoItsWorkAndNoMore(t *testing.T) {
 	operator, operators := as(roles.Operator)
 	_, err = operator.Apply(t.Context(), outbox.Action{Verb: outbox.VerbReplay, EventID: msg.EventID, Actor: "me", Reason: "test"})
 	ok(err)
+	for _, a := range []outbox.Action{
+		{Verb: outbox.VerbDiscard, EventID: msg.EventID}, {Verb: outbox.VerbReplay, EventID: msg.EventID},
+		{Verb: outbox.VerbPause, Route: "main"}, {Verb: outbox.VerbResume, Route: "main"}, {Verb: outbox.VerbTrigger},
+	} {
+		a.Actor, a.Reason = "me", "test"
+		_, err = operator.Apply(t.Context(), a)
+		ok(err)
+	}
+	lease = acquire(t, relay)
+	_, err = operator.Apply(t.Context(), outbox.Action{Verb: outbox.VerbReleaseLease, Shard: lease.Info().Shard, Actor: "me", Reason: "test"})
+	ok(err)
+	exec(t, admin, `UPDATE grant_outbox SET dead_at = now(), dead_reason = 'attempts' WHERE sequence = $1`, id)
+	for _, verb := range []outbox.Verb{outbox.VerbDiscard, outbox.VerbPurge} {
+		f := outbox.Filter{Status: outbox.StatusDead, Until: time.Now().Add(time.Hour)}
+		if verb == outbox.VerbPurge {
+			f.Status = outbox.StatusDiscarded
+		}
+		job, err := operator.StartJob(t.Context(), outbox.JobRequest{Verb: verb, Filter: f, Expect: 1, Actor: "me", Reason: "test"})
+		ok(err)
+		_, err = operator.StepJob(t.Context(), job.ID, "me")
+		ok(err)
+	}
+	ok(relay.Record(t.Context(), outbox.AuditEntry{Actor: "r", Verb: outbox.VerbCircuitOpen, Route: "main"}))
+	_, err = producer.EnqueueAutocommit(t.Context(), msg)
+	ok(err)
+	id = int64(count(t, admin, `SELECT max(sequence) FROM grant_outbox`))
 	denied(operators, `UPDATE outbox_audit SET actor = 'you'`)
 	denied(operators, `UPDATE grant_outbox SET payload = '1'`)
 
@@ -120,6 +146,14 @@ func TestEachRoleCanDoItsWorkAndNoMore(t *testing.T) {
 	_, err = viewer.Stats(t.Context())
 	ok(err)
 	_, err = viewer.List(t.Context(), outbox.Filter{Status: outbox.StatusPending})
+	ok(err)
+	_, err = viewer.Groups(t.Context(), outbox.Filter{})
+	ok(err)
+	_, err = viewer.Keys(t.Context(), 0, 10)
+	ok(err)
+	_, err = viewer.Jobs(t.Context(), 10)
+	ok(err)
+	_, err = viewer.Audit(t.Context(), outbox.AuditFilter{})
 	ok(err)
 	denied(viewers, `UPDATE grant_outbox SET attempts = 0`)
 

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/go-outbox/outbox"
+	"github.com/go-outbox/outbox/internal/bulk"
 )
 
 // Stats counts with a bounded cost: no count looks at more than outbox.CountCap
@@ -25,8 +26,11 @@ func (s *Store) Stats(ctx context.Context) (outbox.Stats, error) {
 	stats := outbox.Stats{Table: s.cfg.Table}
 	// One snapshot for all of it, or a message that moves would be counted twice.
 	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, l.sql.Ordered, s.mode); err != nil {
+			return err
+		}
 		v := inspection{s, &l.sql, tx}
-		for _, part := range []func(context.Context, *outbox.Stats) error{v.counts, v.inFlight, v.leases, v.relays} {
+		for _, part := range []func(context.Context, *outbox.Stats) error{v.counts, v.inFlight, v.leases, v.relays, v.paused} {
 			if err := part(ctx, &stats); err != nil {
 				return err
 			}
@@ -115,8 +119,27 @@ func (v inspection) relays(ctx context.Context, st *outbox.Stats) error {
 	if err != nil {
 		return err
 	}
-	st.Relays, err = pgx.CollectRows(rows, pgx.RowToStructByPos[outbox.RelayState])
+	st.Relays, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (outbox.RelayState, error) {
+		var r outbox.RelayState
+		var note string
+		err := row.Scan(&r.Instance, &r.Version, &r.SeenAt, &r.Live, &note)
+		r.Note = bulk.DecodeNote(note)
+		return r, err
+	})
 	return err
+}
+
+func (v inspection) paused(ctx context.Context, st *outbox.Stats) (err error) {
+	st.Paused, err = v.s.pausedRoutes(ctx, v.tx, v.sql)
+	return err
+}
+
+func (s *Store) pausedRoutes(ctx context.Context, q querier, stmts *statements) ([]outbox.PausedRoute, error) {
+	rows, err := q.Query(ctx, stmts.RoutesPaused, s.mode)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[outbox.PausedRoute])
 }
 
 // listScan is how many rows one page of List may look at.
@@ -139,24 +162,56 @@ func (s *Store) List(ctx context.Context, f outbox.Filter) (outbox.List, error) 
 		list, slice = l.sql.ListAsc, l.sql.SliceAsc
 	}
 	dead := f.Status == outbox.StatusDead || f.Status == outbox.StatusDiscarded
-	page, err := s.listPage(ctx, list, f.After, before, listScan, f.PageSize(), dead, string(f.Status), topicRegexp(f.Topic), f.Key, f.TenantID)
-	if err != nil {
-		return page, s.explain("list", err)
+	limit := f.PageSize()
+	if f.Error != "" {
+		limit = errorScan
 	}
-	if len(page.Records) == f.PageSize() {
-		page.Next = page.Records[len(page.Records)-1].Sequence
-		return page, nil
+	page, err := s.listPage(ctx, list, f.After, before, listScan, limit, dead, string(f.Status), topicRegexp(f.Topic), f.Key, f.TenantID,
+		f.Reason, f.Route, nullTime(f.Since), nullTime(f.Until))
+	if err != nil {
+		return page.List, s.explain("list", err)
+	}
+	if len(page.Records) == limit {
+		page.Next = page.Records[limit-1].Sequence
+	}
+	if f.Error != "" {
+		page.likeError(f)
+	}
+	if page.Next != 0 {
+		return page.List, nil
 	}
 	var looked, end int64
 	err = s.pool.QueryRow(ctx, slice, s.mode, f.After, before, listScan, dead).Scan(&looked, &end, &page.Now)
 	if looked == listScan {
 		page.Next = end
 	}
-	return page, s.explain("list", err)
+	return page.List, s.explain("list", err)
 }
 
-func (s *Store) listPage(ctx context.Context, statement string, args ...any) (outbox.List, error) {
-	var page outbox.List
+// errorScan is how many messages a page of List compares errors of.
+const errorScan = 5000
+
+// listed is a page under construction.
+type listed struct{ outbox.List }
+
+// likeError keeps what has the error of f, as much as fits on a page.
+func (l *listed) likeError(f outbox.Filter) {
+	all := l.Records
+	l.Records = nil
+	for _, r := range all {
+		if outbox.Fingerprint(r.LastError) != f.Error {
+			continue
+		}
+		l.Records = append(l.Records, r)
+		if len(l.Records) == f.PageSize() {
+			l.Next = r.Sequence
+			return
+		}
+	}
+}
+
+func (s *Store) listPage(ctx context.Context, statement string, args ...any) (listed, error) {
+	var page listed
 	rows, err := s.pool.Query(ctx, statement, append([]any{s.mode, binaryResults}, args...)...)
 	if err != nil {
 		return page, err
@@ -196,7 +251,27 @@ func topicRegexp(pattern string) string {
 // Get returns one message with its payload.
 func (s *Store) Get(ctx context.Context, id uuid.UUID) (*outbox.Record, error) {
 	r, _, err := s.get(ctx, s.pool, id)
+	if err == nil && r.InFlight {
+		r.Flight, err = s.flight(ctx, r)
+	}
 	return r, s.explain("get", err)
+}
+
+// flight finds the batch that a message is in. It may have ended meanwhile.
+func (s *Store) flight(ctx context.Context, r *outbox.Record) (*outbox.Flight, error) {
+	l, err := s.layout(ctx, s.pool)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.pool.Query(ctx, l.sql.Flight, s.mode, r.Sequence, r.AvailableAt)
+	if err != nil {
+		return nil, err
+	}
+	flights, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[outbox.Flight])
+	if err != nil || len(flights) == 0 {
+		return nil, err
+	}
+	return flights[0], nil
 }
 
 func (s *Store) get(ctx context.Context, q querier, id uuid.UUID) (*outbox.Record, time.Time, error) {

@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -81,6 +82,16 @@ const (
 
 	// paused holds while an operator has paused the whole table.
 	paused = `EXISTS (SELECT 1 FROM %s WHERE table_name = '%s' AND route = '' AND paused_at IS NOT NULL)`
+
+	// pausedRoutes are the routes that an operator has paused.
+	pausedRoutes = `ARRAY(SELECT route FROM %s WHERE table_name = '%s' AND route <> '' AND paused_at IS NOT NULL ORDER BY route COLLATE "C")`
+
+	// lastRoute is where the last recorded attempt of m went.
+	lastRoute = `COALESCE((SELECT a.route FROM %s a WHERE a.sequence = m.sequence ORDER BY a.id DESC LIMIT 1), '')`
+
+	// jobColumns are what scanJob reads.
+	jobColumns = `id, verb, filter::text, expect, cap, rate, actor, reason, state, total, done, cursor, cut, next_at, driver,
+  driven_at, created_at, updated_at`
 )
 
 // equatable is what makes two payloads of a type comparable: json has no equality
@@ -138,6 +149,10 @@ func (t traits) vars(n name) map[string]string {
 	vars["listed"] = strings.Replace(vars["shown"], " payload,", " NULL::bytea AS payload,", 1)
 	vars["next"] = strings.Replace(vars["columns"], " payload,", " NULL AS payload,", 1)
 	vars["paused"] = fmt.Sprintf(paused, vars["route"], n.table)
+	vars["paused_routes"] = fmt.Sprintf(pausedRoutes, vars["route"], n.table)
+	vars["last_route"] = fmt.Sprintf(lastRoute, vars["attempt"])
+	vars["job_columns"] = jobColumns
+	vars["messages_or_table"] = cmp.Or(vars["messages"], vars["table"])
 	vars["payload"] = string(t.payload)
 	vars["comparable"] = equatable[t.payload]
 	return vars

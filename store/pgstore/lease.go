@@ -75,7 +75,7 @@ func (l *lease) acquire(ctx context.Context, req outbox.LeaseRequest) error {
 	case err != nil:
 		return err
 	}
-	err = l.s.pool.QueryRow(ctx, l.sql.Situation, l.s.mode).Scan(&l.info.Top, &l.info.Shards, &l.info.Paused)
+	err = l.s.pool.QueryRow(ctx, l.sql.Situation, l.s.mode).Scan(&l.info.Top, &l.info.Shards, &l.info.Paused, &l.info.PausedRoutes)
 	if err != nil {
 		l.giveBack(ctx)
 	}
@@ -172,7 +172,7 @@ func (l *lease) Renew(ctx context.Context, r outbox.Renewal) (outbox.Renewed, er
 	var renewed outbox.Renewed
 	err := again(func() error {
 		return l.s.pool.QueryRow(ctx, l.sql.Renew, l.fenced(l.ttl.Microseconds(), r.Low, r.Draining)...).
-			Scan(&renewed.Nudge, &renewed.Paused)
+			Scan(&renewed.Nudge, &renewed.Paused, &renewed.PausedRoutes)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = l.lost(ctx)

@@ -1,3 +1,5 @@
+DROP VIEW {{schema}}"{{prefix}}_audit_actions"
+-- statement
 DROP VIEW {{status_view}}
 -- statement
 DROP VIEW {{view}}

@@ -74,6 +74,7 @@ var (
 	_ outbox.Purger    = (*Store)(nil)
 	_ outbox.Inspector = (*Store)(nil)
 	_ outbox.Operator  = (*Store)(nil)
+	_ outbox.Recorder  = (*Store)(nil)
 )
 
 // New makes a store. It does no I/O: a missing table is reported by the first use,
@@ -204,10 +205,39 @@ type statements struct {
 
 	NudgeLeases string `sql:"leases_nudge.sql"`
 	Replay      string `sql:"replay.sql"`
-	Audit       string `sql:"audit.sql"`
 	Notify      string `sql:"notify.sql"`
 
+	Discard       string `sql:"discard.sql"`
+	Reschedule    string `sql:"reschedule.sql"`
+	Backoff       string `sql:"backoff.sql"`
+	DeadOfKey     string `sql:"dead_of_key.sql"`
+	RoutesPaused  string `sql:"routes_paused.sql"`
+	Pause         string `sql:"pause.sql"`
+	Resume        string `sql:"resume.sql"`
+	WithdrawLease string `sql:"lease_withdraw.sql"`
+	Audit         string `sql:"audit.sql"`
+	Trail         string `sql:"trail.sql"`
+
+	Ahead     string `sql:"ahead.sql"`
+	KeyHeads  string `sql:"key_heads.sql"`
+	Waiting   string `sql:"waiting.sql"`
+	Listed    string `sql:"listed.sql"`
+	Flight    string `sql:"flight.sql"`
+	Delivered string `sql:"delivered.sql"`
+
+	CandidatesAsc  string `sql:"candidates_asc.sql"`
+	CandidatesDesc string `sql:"candidates_desc.sql"`
+	ReplayDead     string `sql:"replay_dead.sql"`
+	Remove         string `sql:"remove.sql"`
+	InsertJob      string `sql:"job_insert.sql"`
+	UpdateJob      string `sql:"job_update.sql"`
+	LockJob        string `sql:"job_lock.sql"`
+	Jobs           string `sql:"jobs.sql"`
+	Clock          string `sql:"clock.sql"`
+	Ordered        string `sql:"planner_ordered.sql"`
+
 	Layout string `sql:"layout.sql"`
+	Shape  string `sql:"shape.sql"`
 
 	FindIDs string // of the verbatim layout
 }

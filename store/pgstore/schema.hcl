@@ -282,6 +282,11 @@ table "{{prefix}}_relay" {
     type = interval
     null = false
   }
+  column "note" {
+    type    = json
+    null    = false
+    default = "{}"
+  }
   primary_key {
     columns = [column.instance]
   }
@@ -405,6 +410,115 @@ table "outbox_audit" {
   column "status_after" {
     type = text
     null = true
+  }
+  column "route" {
+    type    = text
+    null    = false
+    default = ""
+  }
+  column "msg_key" {
+    type    = text
+    null    = false
+    default = ""
+  }
+  column "filter" {
+    type = json
+    null = true
+  }
+  column "messages" {
+    type    = integer
+    null    = false
+    default = 0
+  }
+  primary_key {
+    columns = [column.id]
+  }
+  index "outbox_audit_event" {
+    columns = [column.event_id]
+    where   = "event_id IS NOT NULL"
+  }
+}
+
+table "outbox_job" {
+  schema = schema.{{schema}}
+  column "id" {
+    type = uuid
+    null = false
+  }
+  column "table_name" {
+    type = text
+    null = false
+  }
+  column "verb" {
+    type = text
+    null = false
+  }
+  column "filter" {
+    type = json
+    null = false
+  }
+  column "expect" {
+    type = integer
+    null = false
+  }
+  column "cap" {
+    type = integer
+    null = false
+  }
+  column "rate" {
+    type = integer
+    null = false
+  }
+  column "actor" {
+    type = text
+    null = false
+  }
+  column "reason" {
+    type = text
+    null = false
+  }
+  column "state" {
+    type = text
+    null = false
+  }
+  column "total" {
+    type = integer
+    null = false
+  }
+  column "done" {
+    type    = integer
+    null    = false
+    default = 0
+  }
+  column "cursor" {
+    type    = bigint
+    null    = false
+    default = 0
+  }
+  column "cut" {
+    type = timestamptz
+    null = false
+  }
+  column "next_at" {
+    type = timestamptz
+    null = true
+  }
+  column "driver" {
+    type    = text
+    null    = false
+    default = ""
+  }
+  column "driven_at" {
+    type = timestamptz
+    null = true
+  }
+  column "created_at" {
+    type = timestamptz
+    null = false
+  }
+  column "updated_at" {
+    type = timestamptz
+    null = false
   }
   primary_key {
     columns = [column.id]

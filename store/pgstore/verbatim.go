@@ -41,6 +41,10 @@ type verbatimStatements struct {
 	Replay           string `sql:"replay.sql"`
 	PurgeDelete      string `sql:"purge_delete.sql"`
 	PurgeDead        string `sql:"purge_dead.sql"`
+	Discard          string `sql:"discard.sql"`
+	ReplayDead       string `sql:"replay_dead.sql"`
+	Backoff          string `sql:"backoff.sql"`
+	Remove           string `sql:"remove.sql"`
 }
 
 func (v *verbatimStatements) replace(s *statements) {
@@ -54,6 +58,8 @@ func (v *verbatimStatements) replace(s *statements) {
 	s.StepKeepRun, s.StepDeleteRun, s.FindIDs = "", "", v.FindIDs
 	s.Crashed, s.Replay = v.Crashed, v.Replay
 	s.PurgeDelete, s.PurgeDead = v.PurgeDelete, v.PurgeDead
+	s.Discard, s.ReplayDead = v.Discard, v.ReplayDead
+	s.Backoff, s.Remove = v.Backoff, v.Remove
 }
 
 // verbatimVars name the table, its state and the view that statements read.
@@ -142,8 +148,12 @@ func (s *Store) makeFull(ctx context.Context, tx pgx.Tx, l *layout, statements [
 		return err
 	}
 	up := full.Migrations[0].Up
-	view := slices.IndexFunc(up, func(statement string) bool { return strings.Contains(statement, "CREATE VIEW") })
-	for _, statement := range append(statements, up[view]) {
+	for _, statement := range up {
+		if strings.Contains(statement, "CREATE VIEW") {
+			statements = append(statements, statement)
+		}
+	}
+	for _, statement := range statements {
 		if _, err := tx.Exec(ctx, statement, s.mode); err != nil {
 			return err
 		}

@@ -260,7 +260,7 @@ func TestStoreOnATableThatWasVerbatim(t *testing.T) {
 		if err := openStore(t, pool, pgstore.Config{Table: table}).MigrateFull(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		exec(t, pool, "DROP VIEW "+table+"_status")
+		exec(t, pool, "DROP VIEW "+table+"_status, "+table+"_audit_actions")
 		exec(t, pool, "ALTER TABLE "+table+" ALTER tenant_id DROP DEFAULT, ALTER tenant_id TYPE text, ALTER tenant_id SET DEFAULT ''")
 		return harness(t, pool, openStore(t, pool, pgstore.Config{Table: table}), pgstore.JSON)
 	})

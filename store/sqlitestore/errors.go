@@ -59,3 +59,8 @@ func (e *waitError) Unwrap() error { return e.cause }
 
 // errEnough ends an iteration early.
 var errEnough = errors.New("enough")
+
+// missing reports whether a statement names a table or a column that does not exist.
+func missing(err error) bool {
+	return strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "no such column")
+}

@@ -4,26 +4,23 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"time"
 
 	"github.com/go-outbox/outbox"
+	"github.com/go-outbox/outbox/internal/bulk"
 )
-
-// forgetAfter is after how many TTLs a silent relay is no longer listed.
-const forgetAfter = 20
 
 // Heartbeat registers a relay process. There is always one shard.
 func (s *Store) Heartbeat(ctx context.Context, m outbox.Member) (outbox.FleetView, error) {
 	view := outbox.FleetView{Shards: 1}
 	err := s.write(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		now := s.now()
-		if err := exec(ctx, conn, s.sql.Heartbeat, m.Instance, m.Version, now); err != nil {
+		if err := exec(ctx, conn, s.sql.Heartbeat, m.Instance, m.Version, now, m.TTL.Microseconds(), bulk.EncodeNote(m.Note)); err != nil {
 			return err
 		}
-		if err := exec(ctx, conn, s.sql.ForgetRelays, now-forgetAfter*max(m.TTL, time.Second).Microseconds()); err != nil {
+		if err := exec(ctx, conn, s.sql.ForgetRelays, now); err != nil {
 			return err
 		}
-		return conn.QueryRowContext(ctx, s.sql.LiveRelays, now-m.TTL.Microseconds()).Scan(&view.Live)
+		return conn.QueryRowContext(ctx, s.sql.LiveRelays, now).Scan(&view.Live)
 	})
 	if err != nil {
 		return outbox.FleetView{}, fmt.Errorf("heartbeat: %w", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/go-outbox/outbox"
+	"github.com/go-outbox/outbox/internal/bulk"
 )
 
 // Stats counts, at a cost that CountCap bounds.
@@ -26,7 +27,12 @@ func (s *Store) Stats(ctx context.Context) (outbox.Stats, error) {
 		if err := s.leases(ctx, conn, &stats, now); err != nil {
 			return err
 		}
-		return s.relays(ctx, conn, &stats)
+		if err := s.relays(ctx, conn, &stats, now); err != nil {
+			return err
+		}
+		var err error
+		stats.Paused, err = s.paused(ctx, conn)
+		return err
 	})
 	if err != nil {
 		return outbox.Stats{}, fmt.Errorf("read stats: %w", err)
@@ -74,15 +80,16 @@ func (s *Store) leases(ctx context.Context, conn *sql.Conn, stats *outbox.Stats,
 	}, s.sql.Leases, now)
 }
 
-func (s *Store) relays(ctx context.Context, conn *sql.Conn, stats *outbox.Stats) error {
+func (s *Store) relays(ctx context.Context, conn *sql.Conn, stats *outbox.Stats, now int64) error {
 	return each(ctx, conn, func(rows *sql.Rows) error {
 		var r outbox.RelayState
 		var seen int64
-		err := rows.Scan(&r.Instance, &r.Version, &seen)
-		r.SeenAt = moment(seen)
+		var note string
+		err := rows.Scan(&r.Instance, &r.Version, &seen, &r.Live, &note)
+		r.SeenAt, r.Note = moment(seen), bulk.DecodeNote(note)
 		stats.Relays = append(stats.Relays, r)
 		return err
-	}, s.sql.Relays)
+	}, s.sql.Relays, now)
 }
 
 // List returns a page of messages. At most CountCap rows are looked at for it: a
@@ -128,13 +135,13 @@ func (s *Store) candidates(ctx context.Context, conn *sql.Conn, f outbox.Filter,
 	var sequence int64
 	looked, full := 0, false
 	err := each(ctx, conn, func(rows *sql.Rows) error {
-		var topic string
+		var topic, text string
 		var fits bool
-		if err := rows.Scan(&sequence, &topic, &fits); err != nil {
+		if err := rows.Scan(&sequence, &topic, &text, &fits); err != nil {
 			return err
 		}
 		looked++
-		if !fits || (f.Topic != "" && !outbox.MatchTopic(f.Topic, topic)) {
+		if !fits || (f.Topic != "" && !outbox.MatchTopic(f.Topic, topic)) || (f.Error != "" && outbox.Fingerprint(text) != f.Error) {
 			return nil
 		}
 		if full = len(ids) == f.PageSize(); full {
@@ -142,7 +149,8 @@ func (s *Store) candidates(ctx context.Context, conn *sql.Conn, f outbox.Filter,
 		}
 		ids = append(ids, sequence)
 		return nil
-	}, s.listStatement(f), now, after, before, f.TenantID, f.Key, prefix, string(f.Status), s.countCap)
+	}, s.listStatement(f), now, after, before, f.TenantID, f.Key, prefix, string(f.Status), s.countCap,
+		f.Reason, f.Route, micros(f.Since), micros(f.Until), f.Error != "")
 	switch {
 	case full:
 		return ids, ids[len(ids)-1], nil
@@ -173,7 +181,9 @@ func (s *Store) listStatement(f outbox.Filter) string {
 func (s *Store) Get(ctx context.Context, id uuid.UUID) (*outbox.Record, error) {
 	var rec *outbox.Record
 	err := s.read(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
-		rec, err = s.get(ctx, conn, id, s.now())
+		if rec, err = s.get(ctx, conn, id, s.now()); err == nil && rec.InFlight {
+			rec.Flight, err = s.flight(ctx, conn, rec)
+		}
 		return err
 	})
 	if err != nil {
@@ -192,6 +202,20 @@ func (s *Store) get(ctx context.Context, conn *sql.Conn, id uuid.UUID, now int64
 		err = outbox.ErrNotFound
 	}
 	return rec, err
+}
+
+// flight finds the batch that a message is in.
+func (s *Store) flight(ctx context.Context, conn *sql.Conn, rec *outbox.Record) (*outbox.Flight, error) {
+	var flight *outbox.Flight
+	err := each(ctx, conn, func(rows *sql.Rows) error {
+		var f outbox.Flight
+		var since int64
+		err := rows.Scan(&f.Instance, &since)
+		f.Since = moment(since)
+		flight = &f
+		return err
+	}, s.sql.Flight, rec.Sequence, micros(rec.AvailableAt))
+	return flight, err
 }
 
 // Attempts returns the history of a message, newest first.

@@ -27,7 +27,7 @@ func (s *Store) Acquire(ctx context.Context, req outbox.LeaseRequest) (outbox.Le
 		if err := conn.QueryRowContext(ctx, s.sql.Top).Scan(&l.info.Top); err != nil {
 			return err
 		}
-		l.info.Paused, err = s.paused(ctx, conn)
+		l.info.Paused, l.info.PausedRoutes, err = s.stopped(ctx, conn)
 		return err
 	})
 	if err != nil {
@@ -104,7 +104,7 @@ func (l *lease) Renew(ctx context.Context, r outbox.Renewal) (outbox.Renewed, er
 		if err != nil {
 			return err
 		}
-		renewed.Paused, err = l.store.paused(ctx, conn)
+		renewed.Paused, renewed.PausedRoutes, err = l.store.stopped(ctx, conn)
 		return err
 	})
 	if err != nil {
@@ -124,8 +124,28 @@ func (l *lease) Release(ctx context.Context, low int64) error {
 	return nil
 }
 
-// paused reports whether an operator has paused the table.
-func (s *Store) paused(ctx context.Context, conn *sql.Conn) (paused bool, err error) {
-	err = conn.QueryRowContext(ctx, s.sql.Paused).Scan(&paused)
+// stopped reports what an operator has paused: the table, or some routes.
+func (s *Store) stopped(ctx context.Context, conn *sql.Conn) (table bool, routes []string, err error) {
+	paused, err := s.paused(ctx, conn)
+	for _, p := range paused {
+		if p.Route == "" {
+			table = true
+		} else {
+			routes = append(routes, p.Route)
+		}
+	}
+	return table, routes, err
+}
+
+func (s *Store) paused(ctx context.Context, conn *sql.Conn) ([]outbox.PausedRoute, error) {
+	var paused []outbox.PausedRoute
+	err := each(ctx, conn, func(rows *sql.Rows) error {
+		var p outbox.PausedRoute
+		var at int64
+		err := rows.Scan(&p.Route, &at, &p.By, &p.Reason)
+		p.At = moment(at)
+		paused = append(paused, p)
+		return err
+	}, s.sql.Paused)
 	return paused, err
 }

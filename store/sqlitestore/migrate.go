@@ -78,7 +78,22 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 	if err := s.migrations.Validate(applied[len(applied)-1].Version); err != nil {
 		return fmt.Errorf("check schema: %w", outbox.ErrSchema.Wrap(err))
 	}
-	return nil
+	return s.checkShape(ctx)
+}
+
+// checkShape looks at the side tables: a version number says what should be there.
+func (s *Store) checkShape(ctx context.Context) error {
+	err := untilFree(ctx, func() error {
+		return each(ctx, s.db, func(*sql.Rows) error { return nil }, s.sql.Shape)
+	})
+	switch {
+	case err == nil:
+		return nil
+	case missing(err):
+		return fmt.Errorf("check schema: %w", outbox.ErrSchema.With("table", fmt.Sprintf(
+			"the side tables of %s are incomplete (%v): restore them from `outbox migrate print --table %s`", s.cfg.Table, err, s.cfg.Table)))
+	}
+	return fmt.Errorf("check schema: %w", err)
 }
 
 // ready checks the schema until it was right once.

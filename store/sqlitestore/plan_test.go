@@ -103,6 +103,13 @@ func TestHotStatementsUseTheirIndexes(t *testing.T) {
 		{"count_held", s.sql.CountHeld, "ob_due", false},
 		{"count_dead", s.sql.CountDead, "ob_dead", false},
 		{"count_fresh", s.sql.CountFresh, byKey, false},
+		{"ahead", s.sql.Ahead, "ob_held", true}, // of two rows
+		{"dead_of_key", s.sql.DeadOfKey, "ob_dead", false},
+		{"backoff", s.sql.Backoff, "ob_held", false},
+		{"waiting", s.sql.Waiting, "ob_held", false},
+		{"delivered", s.sql.Delivered, byKey, true}, // of a bounded part
+		{"slim dead", newest.SlimDead, "ob_dead", false},
+		{"slim all", newest.SlimAll, byKey, false},
 		{"list all", newest.All, byKey, false},
 		{"list held", newest.Held, "ob_held", false},
 		{"list dead", newest.Dead, "ob_dead", false},

@@ -64,3 +64,11 @@ func moment(micros int64) time.Time {
 	}
 	return time.UnixMicro(micros).UTC()
 }
+
+// micros is a time as it is stored.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}

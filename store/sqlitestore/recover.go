@@ -112,7 +112,7 @@ func (l *lease) Heads(ctx context.Context, after int64, limit int) ([]outbox.Hea
 		heads = nil
 		return each(ctx, conn, func(rows *sql.Rows) error {
 			var h outbox.Head
-			err := rows.Scan(&h.Sequence, &h.Key, &h.Dead)
+			err := rows.Scan(&h.Sequence, &h.Key, &h.Topic, &h.Dead)
 			heads = append(heads, h)
 			return err
 		}, l.store.sql.Heads, after, limit)

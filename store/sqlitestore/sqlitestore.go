@@ -44,6 +44,7 @@ var (
 	_ outbox.Purger    = (*Store)(nil)
 	_ outbox.Inspector = (*Store)(nil)
 	_ outbox.Operator  = (*Store)(nil)
+	_ outbox.Recorder  = (*Store)(nil)
 )
 
 // Config describes a Store. The zero value is ready to use.

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
@@ -33,7 +32,6 @@ func TestStore(t *testing.T) {
 			Autocommit: store.EnqueueAutocommit,
 			Shift:      func(t *testing.T, d time.Duration) { shift(t, db, d) },
 			InsertRaw:  func(t *testing.T, topic, key, payload string) int64 { return insertRaw(t, db, topic, key, payload) },
-			Audit:      func(t *testing.T) []storetest.Audit { return audit(t, db) },
 			Features:   storetest.Features{Savepoints: true, Binary: true},
 		}
 	})
@@ -126,6 +124,7 @@ func shift(t *testing.T, db *sql.DB, d time.Duration) {
 		{table + "_batch", "recorded_at = recorded_at - ?1, beat = beat - ?1"},
 		{table + "_relay", "seen_at = seen_at - ?1"},
 		{table + "_attempt", "at = at - ?1"},
+		{"outbox_job", "cut = cut - ?1, next_at = next_at - ?1, driven_at = driven_at - ?1"},
 	} {
 		mustExec(t, db, "UPDATE "+c.table+" SET "+c.columns, d.Microseconds())
 	}
@@ -146,27 +145,4 @@ func insertRaw(t *testing.T, db *sql.DB, topic, key, payload string) (sequence i
 		t.Fatal(err)
 	}
 	return sequence
-}
-
-func audit(t *testing.T, db *sql.DB) []storetest.Audit {
-	t.Helper()
-	rows, err := db.QueryContext(t.Context(), "SELECT verb, event_id, actor, reason FROM outbox_audit ORDER BY id")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	var list []storetest.Audit
-	for rows.Next() {
-		var a storetest.Audit
-		var id string
-		if err := rows.Scan(&a.Verb, &id, &a.Actor, &a.Reason); err != nil {
-			t.Fatal(err)
-		}
-		a.EventID = uuid.MustParse(id)
-		list = append(list, a)
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return list
 }

@@ -35,6 +35,20 @@ const status = `CASE WHEN m.published_at IS NOT NULL THEN 'published' ` +
 	`WHEN m.attempts > 0 THEN 'retrying' ` +
 	`WHEN m.available_at > ?1 THEN 'scheduled' ELSE 'pending' END`
 
+// lastRoute is where the last recorded attempt of m went.
+const lastRoute = `COALESCE((SELECT a.route FROM {{attempt}} a WHERE a.sequence = m.sequence ORDER BY a.no DESC LIMIT 1), '')`
+
+// judged is the time of m that a filter of status ?7 bounds.
+const judged = `CASE WHEN ?7 IN ('dead', 'discarded') THEN m.dead_at ELSE m.created_at END`
+
+// fits follows the sequence of a candidate of a list: the topic and the error, which
+// only the program can judge, and whether the rest of the filter fits. ?1 is now.
+const fits = `m.topic, CASE WHEN ?13 THEN COALESCE(m.last_error, '') ELSE '' END, ` +
+	`(?4 = '' OR m.tenant_id = ?4) AND (?5 = '' OR m.msg_key = ?5) ` +
+	`AND substr(m.topic, 1, length(?6)) = ?6 AND (?7 = '' OR {{status}} = ?7) ` +
+	`AND (?9 = '' OR COALESCE(m.dead_reason, '') = ?9) AND (?10 = '' OR ` + lastRoute + ` = ?10) ` +
+	`AND (?11 = 0 OR ` + judged + ` >= ?11) AND (?12 = 0 OR ` + judged + ` < ?12)`
+
 const insertColumns = `created_at, available_at, event_version, event_id, tenant_id, topic, msg_key, ` +
 	`aggregate_type, aggregate_id, event_type, content_type, headers, traceparent, tracestate, payload`
 
@@ -51,11 +65,13 @@ func variables(name string) (map[string]string, error) {
 		return nil, outbox.ErrInvalidTable.With("table", reason)
 	}
 	vars := sqlfile.Vars("", table, sqlfile.DoubleQuote)
-	expand := strings.NewReplacer("{{batch}}", vars["batch"], "{{table}}", vars["table"]).Replace
+	expand := strings.NewReplacer("{{batch}}", vars["batch"], "{{table}}", vars["table"], "{{attempt}}", vars["attempt"]).Replace
 	vars["clock"] = clock
 	vars["insert"] = insertColumns
 	vars["rows"] = insertRow
 	vars["status"] = expand(status)
+	vars["fits"] = strings.ReplaceAll(expand(fits), "{{status}}", vars["status"])
+	vars["last_route"] = expand(lastRoute)
 	vars["columns"] = columns + ", m.payload, 0"
 	vars["detail"] = columns + ", m.payload, " + expand(inFlight)
 	vars["summary"] = columns + ", NULL, " + expand(inFlight)
@@ -66,11 +82,13 @@ func variables(name string) (map[string]string, error) {
 type statements struct {
 	Acquire           string `sql:"acquire.sql"`
 	Adopt             string `sql:"adopt.sql"`
+	Ahead             string `sql:"ahead.sql"`
 	Applied           string `sql:"applied.sql"`
 	ArchivedDead      string `sql:"archived_dead.sql"`
 	ArchivedPublished string `sql:"archived_published.sql"`
 	Attempts          string `sql:"attempts.sql"`
 	Audit             string `sql:"audit.sql"`
+	Backoff           string `sql:"backoff.sql"`
 	Batch             string `sql:"batch.sql"`
 	BeatBatches       string `sql:"beat_batches.sql"`
 	CountDead         string `sql:"count_dead.sql"`
@@ -78,8 +96,11 @@ type statements struct {
 	CountHeld         string `sql:"count_held.sql"`
 	CountInFlight     string `sql:"count_in_flight.sql"`
 	Crashed           string `sql:"crashed.sql"`
+	DeadOfKey         string `sql:"dead_of_key.sql"`
 	DeleteIDs         string `sql:"delete_ids.sql"`
 	DeleteRun         string `sql:"delete_run.sql"`
+	Delivered         string `sql:"delivered.sql"`
+	Discard           string `sql:"discard.sql"`
 	DropBatch         string `sql:"drop_batch.sql"`
 	Enqueue           string `sql:"enqueue.sql"`
 	EnqueueMany       string `sql:"enqueue_many.sql"`
@@ -89,11 +110,17 @@ type statements struct {
 	ExpiredPublished  string `sql:"expired_published.sql"`
 	Fence             string `sql:"fence.sql"`
 	FinishBatches     string `sql:"finish_batches.sql"`
+	Flight            string `sql:"flight.sql"`
 	Floor             string `sql:"floor.sql"`
+	Forget            string `sql:"forget.sql"`
 	ForgetRelays      string `sql:"forget_relays.sql"`
 	Get               string `sql:"get.sql"`
+	Hasten            string `sql:"hasten.sql"`
 	Heads             string `sql:"heads.sql"`
 	Heartbeat         string `sql:"heartbeat.sql"`
+	JobInsert         string `sql:"job_insert.sql"`
+	Jobs              string `sql:"jobs.sql"`
+	JobUpdate         string `sql:"job_update.sql"`
 	Lease             string `sql:"lease.sql"`
 	Leases            string `sql:"leases.sql"`
 	Leave             string `sql:"leave.sql"`
@@ -102,6 +129,7 @@ type statements struct {
 	NoteAttempt       string `sql:"note_attempt.sql"`
 	Nudge             string `sql:"nudge.sql"`
 	Orphans           string `sql:"orphans.sql"`
+	Pause             string `sql:"pause.sql"`
 	Paused            string `sql:"paused.sql"`
 	PublishIDs        string `sql:"publish_ids.sql"`
 	PublishRouted     string `sql:"publish_routed.sql"`
@@ -117,16 +145,23 @@ type statements struct {
 	RecordBatch       string `sql:"record_batch.sql"`
 	Relays            string `sql:"relays.sql"`
 	Release           string `sql:"release.sql"`
+	Remove            string `sql:"remove.sql"`
 	Renew             string `sql:"renew.sql"`
 	Replay            string `sql:"replay.sql"`
+	Reschedule        string `sql:"reschedule.sql"`
+	Resume            string `sql:"resume.sql"`
 	SettleFailed      string `sql:"settle_failed.sql"`
+	Shape             string `sql:"shape.sql"`
 	StartBatch        string `sql:"start_batch.sql"`
 	Summaries         string `sql:"summaries.sql"`
 	Top               string `sql:"top.sql"`
 	TopBatch          string `sql:"top_batch.sql"`
+	Trail             string `sql:"trail.sql"`
 	TrimAttempts      string `sql:"trim_attempts.sql"`
 	Undelivered       string `sql:"undelivered.sql"`
+	Waiting           string `sql:"waiting.sql"`
 	Withdraw          string `sql:"withdraw.sql"`
+	WithdrawLease     string `sql:"withdraw_lease.sql"`
 }
 
 // lists are the rendered files of sql/list, in one order.
@@ -134,5 +169,7 @@ type lists struct {
 	All      string `sql:"all.sql"`
 	Held     string `sql:"held.sql"`
 	Dead     string `sql:"dead.sql"`
+	SlimAll  string `sql:"slim_all.sql"`
+	SlimDead string `sql:"slim_dead.sql"`
 	InFlight string `sql:"in_flight.sql"`
 }

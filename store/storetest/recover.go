@@ -227,9 +227,9 @@ var recoverClaims = []claim{
 		heads := s.heads(s.takeover("two"))
 
 		equal(s, "heads", len(heads), 3)
-		equal(s, "dead", heads[0], outbox.Head{Sequence: ids[0], Key: "dead", Dead: true})
-		equal(s, "in backoff", heads[1], outbox.Head{Sequence: ids[1], Key: "backoff"})
-		equal(s, "scheduled", heads[2], outbox.Head{Sequence: ids[3], Key: "later"})
+		equal(s, "dead", heads[0], outbox.Head{Sequence: ids[0], Key: "dead", Topic: topic, Dead: true})
+		equal(s, "in backoff", heads[1], outbox.Head{Sequence: ids[1], Key: "backoff", Topic: topic})
+		equal(s, "scheduled", heads[2], outbox.Head{Sequence: ids[3], Key: "later", Topic: topic})
 	}},
 	{"finds_heads_that_have_fallen_due", func(s *suite) {
 		one := s.lease()

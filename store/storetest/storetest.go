@@ -16,14 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/go-outbox/outbox"
 )
 
 // A Harness is one empty store and the means to test it. Hooks that are not marked
-// optional are required. The store implements outbox.Purger, outbox.Inspector and
-// outbox.Operator besides.
+// optional are required. The store implements outbox.Purger, outbox.Inspector,
+// outbox.Operator and outbox.Recorder besides.
 type Harness struct {
 	// Store is a handle on a new, empty table.
 	Store outbox.Store
@@ -37,15 +35,13 @@ type Harness struct {
 	Autocommit func(ctx context.Context, msg outbox.Message) (int64, error)
 	// Shift lets time pass: it makes every stored time older by d, which is
 	// created_at, available_at, published_at, dead_at of messages, expires_at of
-	// leases, recorded_at and beat of batches, and seen_at of relays. NULL stays
-	// NULL.
+	// leases, recorded_at and beat of batches, seen_at of relays, and cut, next
+	// and driven_at of jobs. NULL stays NULL.
 	Shift func(t *testing.T, d time.Duration)
 	// InsertRaw inserts a committed row the way a program in another language
 	// would: topic, key and payload, everything else by default. It returns the
 	// sequence. Optional.
 	InsertRaw func(t *testing.T, topic, key, payload string) int64
-	// Audit lists the audit trail, oldest first. Optional.
-	Audit func(t *testing.T) []Audit
 
 	Features Features
 }
@@ -63,14 +59,6 @@ type SavepointTx interface {
 	Tx
 	Savepoint(name string) error
 	RollbackTo(name string) error
-}
-
-// Audit is one entry of the audit trail.
-type Audit struct {
-	Verb    outbox.Verb
-	EventID uuid.UUID
-	Actor   string
-	Reason  string
 }
 
 // Features declares what a store can do. The zero value is a store with a single
@@ -108,8 +96,12 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		{"Step", stepClaims},
 		{"Recover", recoverClaims},
 		{"Operate", operateClaims},
+		{"Verb", verbClaims},
+		{"Job", jobClaims},
+		{"Audit", auditClaims},
 		{"Purge", purgeClaims},
 		{"Inspect", inspectClaims},
+		{"Dead", deadClaims},
 		{"Shard", shardClaims},
 	} {
 		t.Run(topic.name, func(t *testing.T) {

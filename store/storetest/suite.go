@@ -274,6 +274,34 @@ func (s *suite) replay(sequence int64) outbox.Effect {
 	return effect
 }
 
+// apply does what a says, as ada and for a reason.
+func (s *suite) apply(a outbox.Action) outbox.Effect {
+	s.Helper()
+	effect, err := s.try(a)
+	s.ok(err)
+	return effect
+}
+
+// try previews and applies a, and insists that the preview was right.
+func (s *suite) try(a outbox.Action) (outbox.Effect, error) {
+	s.Helper()
+	a.Actor, a.Reason = "ada", "a test"
+	preview, previewErr := s.operator().Preview(s.Context(), a)
+	effect, err := s.operator().Apply(s.Context(), a)
+	s.that((previewErr == nil) == (err == nil), "the preview says %v, applying says %v", previewErr, err)
+	equal(s, "effect and its preview", effect, preview)
+	return effect, err
+}
+
+// trail is the audit trail, oldest first.
+func (s *suite) trail() []outbox.AuditEntry {
+	s.Helper()
+	trail, err := s.inspector().Audit(s.Context(), outbox.AuditFilter{Limit: outbox.MaxPage})
+	s.ok(err)
+	slices.Reverse(trail)
+	return trail
+}
+
 func replayOf(id uuid.UUID) outbox.Action {
 	return outbox.Action{Verb: outbox.VerbReplay, EventID: id, Actor: "ada", Reason: "the consumer is mended"}
 }

@@ -1,3 +1,5 @@
+DROP VIEW {{schema}}"{{prefix}}_audit_actions"
+-- statement
 DROP VIEW {{schema}}"{{prefix}}_status"
 -- statement
 DROP TABLE {{attempt}}
@@ -11,3 +13,5 @@ DROP TABLE {{lease}}
 DROP TABLE {{table}}
 -- statement
 DELETE FROM {{route}} WHERE table_name = '{{prefix}}'
+-- statement
+UPDATE {{job}} SET state = 'cancelled' WHERE table_name = '{{prefix}}' AND state IN ('running', 'paused')

@@ -8,7 +8,7 @@ CREATE TABLE IF NOT EXISTS {{migration}} (
 )
 -- statement
 -- Who changed what, when and why. Append-only: the roles of PrintGrants cannot
--- update or delete it.
+-- update or delete it. event_id is of a message or of a job.
 CREATE TABLE IF NOT EXISTS {{audit}} (
   id            bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   at            timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
@@ -19,7 +19,37 @@ CREATE TABLE IF NOT EXISTS {{audit}} (
   sequence      bigint,
   reason        text        NOT NULL,
   status_before text,
-  status_after  text
+  status_after  text,
+  route         text        NOT NULL DEFAULT '',
+  msg_key       text        NOT NULL DEFAULT '',
+  filter        json,
+  messages      integer     NOT NULL DEFAULT 0
+)
+-- statement
+CREATE INDEX IF NOT EXISTS outbox_audit_event ON {{audit}} (event_id) WHERE event_id IS NOT NULL
+-- statement
+-- Bulk changes: what was asked for, and how far it is. cut is when it was started,
+-- next_at until when its rate is used up.
+CREATE TABLE IF NOT EXISTS {{job}} (
+  id         uuid        PRIMARY KEY,
+  table_name text        NOT NULL,
+  verb       text        NOT NULL,
+  filter     json        NOT NULL,
+  expect     integer     NOT NULL,
+  cap        integer     NOT NULL,
+  rate       integer     NOT NULL,
+  actor      text        NOT NULL,
+  reason     text        NOT NULL,
+  state      text        NOT NULL,
+  total      integer     NOT NULL,
+  done       integer     NOT NULL DEFAULT 0,
+  cursor     bigint      NOT NULL DEFAULT 0,
+  cut        timestamptz NOT NULL,
+  next_at    timestamptz,
+  driver     text        NOT NULL DEFAULT '',
+  driven_at  timestamptz,
+  created_at timestamptz NOT NULL,
+  updated_at timestamptz NOT NULL
 )
 -- statement
 -- What operators and relays know about routes. The route '' is the whole table.
@@ -119,7 +149,8 @@ CREATE TABLE {{relay}} (
   instance text        PRIMARY KEY,
   version  text        NOT NULL DEFAULT '',
   seen_at  timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
-  ttl      interval    NOT NULL
+  ttl      interval    NOT NULL,
+  note     json        NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 50)
 -- statement
 -- The history of failed dispatches, the newest of each message.
@@ -150,3 +181,13 @@ SELECT m.sequence, m.event_id, m.tenant_id, m.topic, m.msg_key, m.created_at, m.
          ELSE 'pending'
        END AS status
 FROM {{table}} m
+-- statement
+-- What the program did of its own accord to messages that failed, in the words of an
+-- audit: every failed dispatch, and giving up.
+CREATE VIEW {{schema}}"{{prefix}}_audit_actions" AS
+SELECT a.at, m.event_id, m.sequence, m.tenant_id, m.topic,
+       CASE a.outcome WHEN 'dead' THEN 'outbox-failed-permanent' ELSE 'outbox-send-failed' END AS action,
+       a.attempt AS attempts, a.error AS last_error, a.route
+FROM {{attempt}} a
+JOIN {{table}} m ON m.sequence = a.sequence
+WHERE a.outcome IN ('retry', 'dead')

@@ -1,3 +1,5 @@
+DROP VIEW {{schema}}"{{prefix}}_audit_actions"
+-- statement
 DROP VIEW {{status_view}}
 -- statement
 DROP VIEW {{table}}
@@ -13,3 +15,5 @@ DROP TABLE {{batch}}
 DROP TABLE {{lease}}
 -- statement
 DELETE FROM {{route}} WHERE table_name = '{{prefix}}'
+-- statement
+UPDATE {{job}} SET state = 'cancelled' WHERE table_name = '{{prefix}}' AND state IN ('running', 'paused')

@@ -1,5 +1,4 @@
--- relays: the relay processes that live.
+-- relays: the relay processes that were seen lately.
 -- Locks: none.
-SELECT instance, version, seen_at FROM {{relay}}
-WHERE seen_at + ttl >= pg_catalog.clock_timestamp()
+SELECT instance, version, seen_at, seen_at + ttl >= pg_catalog.clock_timestamp(), note::text FROM {{relay}}
 ORDER BY instance

@@ -2,4 +2,4 @@
 -- Locks: none. Index: primary key, backwards.
 SELECT COALESCE((SELECT sequence FROM {{table}} ORDER BY sequence DESC LIMIT 1), 0),
   (SELECT pg_catalog.count(*) FROM {{lease}}),
-  {{paused}}
+  {{paused}}, {{paused_routes}}

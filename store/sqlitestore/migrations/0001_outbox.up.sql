@@ -12,7 +12,8 @@ CREATE TABLE IF NOT EXISTS {{migration}} (
   PRIMARY KEY (table_name, version)
 ) WITHOUT ROWID;
 -- statement
--- What operators did, and why. Nothing deletes from it.
+-- What operators did, and why. Nothing deletes from it: the triggers see to that.
+-- event_id is of a message or of a job; filter is JSON.
 CREATE TABLE IF NOT EXISTS {{audit}} (
   id            INTEGER PRIMARY KEY AUTOINCREMENT,
   at            INTEGER NOT NULL DEFAULT ({{clock}}),
@@ -23,8 +24,48 @@ CREATE TABLE IF NOT EXISTS {{audit}} (
   sequence      INTEGER,
   reason        TEXT    NOT NULL,
   status_before TEXT,
-  status_after  TEXT
+  status_after  TEXT,
+  route         TEXT    NOT NULL DEFAULT '',
+  msg_key       TEXT    NOT NULL DEFAULT '',
+  filter        TEXT,
+  messages      INTEGER NOT NULL DEFAULT 0
 );
+-- statement
+CREATE INDEX IF NOT EXISTS "outbox_audit_event" ON {{audit}} (event_id) WHERE event_id IS NOT NULL;
+-- statement
+CREATE TRIGGER IF NOT EXISTS "outbox_audit_stays" BEFORE DELETE ON {{audit}}
+BEGIN
+  SELECT RAISE(ABORT, 'the audit trail is append-only');
+END;
+-- statement
+CREATE TRIGGER IF NOT EXISTS "outbox_audit_is_final" BEFORE UPDATE ON {{audit}}
+BEGIN
+  SELECT RAISE(ABORT, 'the audit trail is append-only');
+END;
+-- statement
+-- Bulk changes: what was asked for, and how far it is. filter is JSON. cut is when it
+-- was started, next_at until when its rate is used up.
+CREATE TABLE IF NOT EXISTS {{job}} (
+  id         TEXT    NOT NULL PRIMARY KEY,
+  table_name TEXT    NOT NULL,
+  verb       TEXT    NOT NULL,
+  filter     TEXT    NOT NULL,
+  expect     INTEGER NOT NULL,
+  cap        INTEGER NOT NULL,
+  rate       INTEGER NOT NULL,
+  actor      TEXT    NOT NULL,
+  reason     TEXT    NOT NULL,
+  state      TEXT    NOT NULL,
+  total      INTEGER NOT NULL,
+  done       INTEGER NOT NULL DEFAULT 0,
+  cursor     INTEGER NOT NULL DEFAULT 0,
+  cut        INTEGER NOT NULL,
+  next_at    INTEGER,
+  driver     TEXT    NOT NULL DEFAULT '',
+  driven_at  INTEGER,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL
+) WITHOUT ROWID;
 -- statement
 -- What operators and relays know about routes. The route '' is the whole table;
 -- paused_at says that it is paused.
@@ -132,7 +173,9 @@ CREATE TABLE {{batch}} (
 CREATE TABLE {{relay}} (
   instance TEXT    NOT NULL PRIMARY KEY,
   version  TEXT    NOT NULL DEFAULT '',
-  seen_at  INTEGER NOT NULL
+  seen_at  INTEGER NOT NULL,
+  ttl      INTEGER NOT NULL DEFAULT 0,
+  note     TEXT    NOT NULL DEFAULT '{}'
 ) WITHOUT ROWID;
 -- statement
 -- The newest attempts of each message that did not simply succeed.
@@ -178,3 +221,13 @@ SELECT m.sequence, m.event_id, m.tenant_id, m.topic, m.msg_key,
   m.attempts, m.crashes, m.replays, m.last_error, m.dead_reason,
   m.created_at, m.available_at, m.published_at, m.dead_at
 FROM {{table}} m
+-- statement
+-- What the program did of its own accord to messages that failed, in the words of an
+-- audit: every failed dispatch, and giving up.
+CREATE VIEW "{{prefix}}_audit_actions" AS
+SELECT a.at, m.event_id, m.sequence, m.tenant_id, m.topic,
+  CASE a.outcome WHEN 'dead' THEN 'outbox-failed-permanent' ELSE 'outbox-send-failed' END AS action,
+  a.attempt AS attempts, a.error AS last_error, a.route
+FROM {{attempt}} a
+JOIN {{table}} m ON m.sequence = a.sequence
+WHERE a.outcome IN ('retry', 'dead')

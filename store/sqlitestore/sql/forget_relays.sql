@@ -1,3 +1,3 @@
--- forget_relays: drops processes that have not been seen for long.
+-- forget_relays: drops processes that have been silent for an hour as of ?1.
 DELETE FROM {{relay}}
-WHERE seen_at < ?1
+WHERE seen_at + max(ttl, 3600000000) < ?1

@@ -1,4 +1,4 @@
--- live_relays: how many relay processes are alive.
+-- live_relays: how many relay processes are alive as of ?1.
 SELECT count(*)
 FROM {{relay}}
-WHERE seen_at > ?1
+WHERE seen_at + ttl >= ?1

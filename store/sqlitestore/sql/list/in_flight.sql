@@ -1,7 +1,6 @@
 -- in_flight: all, among the messages of the batches.
 -- Index: the primary key, once per run; what is found is sorted.
-SELECT m.sequence, m.topic, (?4 = '' OR m.tenant_id = ?4) AND (?5 = '' OR m.msg_key = ?5)
-    AND substr(m.topic, 1, length(?6)) = ?6 AND (?7 = '' OR {{status}} = ?7)
+SELECT m.sequence, {{fits}}
 FROM {{batch}} b
 CROSS JOIN json_each(b.ids) r
 CROSS JOIN {{table}} m ON m.sequence BETWEEN json_extract(r.value, '$[0]') AND json_extract(r.value, '$[1]')

@@ -1,0 +1,3 @@
+-- leave: a relay process ends, or was forgotten.
+DELETE FROM {{relay}}
+WHERE instance = ?1

@@ -1,0 +1,2 @@
+-- now: the time.
+SELECT TIMESTAMPDIFF(MICROSECOND, {{epoch}}, UTC_TIMESTAMP(6))

@@ -1,0 +1,9 @@
+-- trail: audit entries, newest first.
+-- Index: the primary key backwards, or outbox_audit_event.
+SELECT id, TIMESTAMPDIFF(MICROSECOND, {{epoch}}, at), actor, verb, COALESCE(event_id, ''), COALESCE(sequence, 0), reason,
+  COALESCE(status_before, ''), COALESCE(status_after, ''), route, msg_key, COALESCE(filter, ''), messages
+FROM {{audit}}
+WHERE table_name = '{{prefix}}' AND id < ?1 AND (?2 IS NULL OR event_id = ?2) AND (?3 IS NULL OR verb = ?3)
+  AND (?4 IS NULL OR actor = ?4)
+ORDER BY id DESC
+LIMIT ?5

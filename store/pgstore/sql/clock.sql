@@ -1,0 +1,2 @@
+-- clock: the database's time.
+SELECT pg_catalog.clock_timestamp()
