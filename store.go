@@ -331,6 +331,23 @@ type RelayNote struct {
 	OnDead string `json:"on_dead,omitempty"`
 	// Circuits are the routes whose circuit is not closed.
 	Circuits []CircuitNote `json:"circuits,omitempty"`
+	// Routes are those that the relay has sent to, at most MaxRouteNotes.
+	Routes []RouteNote `json:"routes,omitempty"`
+}
+
+// MaxRouteNotes bounds what a relay tells about its routes.
+const MaxRouteNotes = 100
+
+// A RouteNote is what a relay knows about a route since it began to work its shards.
+type RouteNote struct {
+	Route     string `json:"route"`
+	Delivered int64  `json:"delivered"`
+	Failed    int64  `json:"failed,omitempty"`
+	// Latency is how long the last dispatches took, as a moving average.
+	Latency time.Duration `json:"latency"`
+	// LastError is the sanitised text of the last failure.
+	LastError   string    `json:"last_error,omitempty"`
+	LastErrorAt time.Time `json:"last_error_at,omitzero"`
 }
 
 // A CircuitNote is a route that a relay does not deliver to just now.

@@ -101,8 +101,9 @@ func setDefault[T comparable](field *T, value T) {
 // the server has stopped. It is safe for concurrent use.
 type Console struct {
 	cfg      Config
-	base     string // Path without its last slash
-	id       string // names this process as the driver of jobs
+	base     string       // Path without its last slash
+	id       string       // names this process as the driver of jobs
+	entry    http.Handler // guards the mux
 	mux      *http.ServeMux
 	origin   *http.CrossOriginProtection
 	pages    map[string]*page
@@ -151,6 +152,7 @@ func New(cfg Config) (*Console, error) {
 		done:     make(chan struct{}),
 	}
 	c.mux = c.routes()
+	c.entry = c.viewed(c.guard)
 	return c, nil
 }
 

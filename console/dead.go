@@ -33,7 +33,7 @@ func (c *Console) dead(v *view) error {
 	}
 	form.Status = string(outbox.StatusDead)
 	form.filter.Status = outbox.StatusDead
-	groups, err := v.Source.Inspector.Groups(v.ctx(), form.filter)
+	groups, err := v.groups(form)
 	if err != nil {
 		return err
 	}
@@ -45,6 +45,15 @@ func (c *Console) dead(v *view) error {
 		data.Most = max(data.Most, g.Count)
 	}
 	return v.render(http.StatusOK, "dead", data)
+}
+
+// groups reads the groups that a filter selects. Those of a whole table or tenant are
+// from a moment ago: the page refreshes itself, for everybody who has it open.
+func (v *view) groups(form *filterForm) (outbox.Groups, error) {
+	if form.filter == (outbox.Filter{Status: outbox.StatusDead, TenantID: form.Tenant, OldestFirst: form.Oldest}) {
+		return v.c.samples.deadGroups(v.ctx(), v.Source.Name, form.Tenant)
+	}
+	return v.Source.Inspector.Groups(v.ctx(), form.filter)
 }
 
 // Share is how wide the bar of a group is, of 100.

@@ -25,23 +25,30 @@ const csp = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 's
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
 // ServeHTTP serves the console.
-func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c.harden(w.Header(), r)
-	v := c.newView(w, r)
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.entry.ServeHTTP(w, r) }
+
+// viewed makes a handler of what serves a view.
+func (c *Console) viewed(serve func(*view)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(c.newView(w, r)) })
+}
+
+// guard lets a request in, or refuses it, and catches what goes wrong inside.
+func (c *Console) guard(v *view) {
+	c.harden(v.w.Header(), v.r)
 	defer v.rescue()
-	if err := c.admit(r); err != nil {
+	if err := c.admit(v.r); err != nil {
 		v.fail(err)
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	inner := r.Clone(r.Context())
-	inner.URL.Path = strings.TrimPrefix(r.URL.Path, c.base)
+	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxBody)
+	inner := v.r.Clone(v.ctx())
+	inner.URL.Path = strings.TrimPrefix(v.r.URL.Path, c.base)
 	if inner.URL.Path == "" {
-		http.Redirect(w, r, c.base+"/", http.StatusPermanentRedirect)
+		http.Redirect(v.w, v.r, c.base+"/", http.StatusPermanentRedirect)
 		return
 	}
 	inner.URL.RawPath = ""
-	c.mux.ServeHTTP(w, inner)
+	c.mux.ServeHTTP(v.w, inner)
 }
 
 func (c *Console) harden(h http.Header, r *http.Request) {
@@ -83,21 +90,32 @@ func (c *Console) knowsHost(host string) bool {
 	return slices.ContainsFunc(c.cfg.Hosts, func(h string) bool { return h == "*" || strings.EqualFold(h, host) })
 }
 
-// handle adds a page or an API endpoint that the given role may use.
-func (c *Console) handle(mux *http.ServeMux, pattern string, need Role, serve func(*view) error) {
-	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeoutCause(r.Context(), c.cfg.Timeout, errSlow)
-		defer cancel()
-		v := c.newView(w, r.WithContext(ctx))
-		if err := v.enter(need); err != nil {
-			v.fail(err)
-			return
-		}
-		if err := serve(v); err != nil {
-			v.fail(err)
-		}
-	})
+// An endpoint is a page or an entry of the API that the given role may use.
+type endpoint struct {
+	need  Role
+	serve func(*view) error
 }
+
+// handle adds an endpoint.
+func (c *Console) handle(mux *http.ServeMux, pattern string, need Role, serve func(*view) error) {
+	mux.Handle(pattern, c.viewed(endpoint{need, serve}.view))
+}
+
+func (e endpoint) view(v *view) {
+	ctx, cancel := context.WithTimeoutCause(v.ctx(), v.c.cfg.Timeout, errSlow)
+	defer cancel()
+	v.r = v.r.WithContext(ctx)
+	err := v.enter(e.need)
+	if err == nil {
+		err = e.serve(v)
+	}
+	if err != nil {
+		v.fail(err)
+	}
+}
+
+// notFound answers for everything that is not there.
+func (v *view) notFound() { v.fail(refused(http.StatusNotFound, "path", "There is no such page.")) }
 
 var errSlow = errors.New("the database did not answer in time")
 
@@ -216,8 +234,8 @@ func (v *view) fail(err error) {
 	v.c.refusals.add(r.reason)
 	level := slog.LevelWarn
 	switch {
-	case errors.Is(v.ctx().Err(), context.Canceled):
-		level = slog.LevelDebug // the browser has gone elsewhere
+	case errors.Is(v.ctx().Err(), context.Canceled), v.sentToLogin(r):
+		level = slog.LevelDebug // the browser has gone elsewhere, or is sent there
 	case r.status >= 500:
 		level = slog.LevelError
 	}
@@ -227,11 +245,16 @@ func (v *view) fail(err error) {
 	switch {
 	case v.api:
 		v.apiError(r)
-	case r.status == http.StatusUnauthorized && v.r.Method == http.MethodGet:
+	case v.sentToLogin(r):
 		v.redirect(v.Link("/login", "next", v.here()))
 	default:
 		v.errorPage(r)
 	}
+}
+
+// sentToLogin: somebody without a session opens a page.
+func (v *view) sentToLogin(r *refusal) bool {
+	return r.reason == "unauthenticated" && v.r.Method == http.MethodGet && !v.api
 }
 
 // rescue turns a panic into a page. Its stack goes to the log only.

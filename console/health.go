@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-outbox/outbox"
@@ -164,6 +165,29 @@ func openCircuits(s outbox.Stats) []circuit {
 		}
 	}
 	return open
+}
+
+// routeNotes adds up what the live relays know about their routes.
+func routeNotes(s outbox.Stats) []outbox.RouteNote {
+	var notes []outbox.RouteNote
+	for _, r := range s.Relays {
+		if !r.Live {
+			continue
+		}
+		for _, n := range r.Note.Routes {
+			i := slices.IndexFunc(notes, func(other outbox.RouteNote) bool { return other.Route == n.Route })
+			if i < 0 {
+				notes = append(notes, n)
+				continue
+			}
+			sum := &notes[i]
+			sum.Delivered, sum.Failed, sum.Latency = sum.Delivered+n.Delivered, sum.Failed+n.Failed, max(sum.Latency, n.Latency)
+			if n.LastErrorAt.After(sum.LastErrorAt) {
+				sum.LastError, sum.LastErrorAt = n.LastError, n.LastErrorAt
+			}
+		}
+	}
+	return notes
 }
 
 func indexCircuit(open []circuit, route string) int {

@@ -14,12 +14,11 @@ const (
 
 // events tells a browser when to look again. Each stream samples the tables on its own
 // request's goroutine: while nobody watches, nobody asks the database.
-func (c *Console) events(w http.ResponseWriter, r *http.Request) {
-	v := c.newView(w, r)
+func (c *Console) events(v *view) {
 	if err := v.enter(RoleViewer); err != nil {
 		if v.Who == nil { // an EventSource cannot log in: no content makes it stop trying
 			c.refusals.add("stream_unauthenticated")
-			w.WriteHeader(http.StatusNoContent)
+			v.w.WriteHeader(http.StatusNoContent)
 			return
 		}
 		v.fail(err)

@@ -17,13 +17,12 @@ type loginView struct {
 	Passwords bool // somebody has a password and not a token
 }
 
-func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
-	v := c.newView(w, r)
+func (c *Console) loginPage(v *view) {
 	if err := v.identify(); err == nil && v.Who != nil {
 		v.redirect(c.base + "/")
 		return
 	}
-	v.showLogin(http.StatusOK, "", "", r.URL.Query().Get("next"))
+	v.showLogin(http.StatusOK, "", "", v.r.URL.Query().Get("next"))
 }
 
 func (v *view) showLogin(status int, name, failed, next string) {
@@ -38,22 +37,21 @@ func (v *view) showLogin(status int, name, failed, next string) {
 
 // login begins a session. The old one, if there was one, ends: no session id survives a
 // change of who it belongs to.
-func (c *Console) login(w http.ResponseWriter, r *http.Request) {
-	v := c.newView(w, r)
+func (c *Console) login(v *view) {
 	if err := v.readForm(); err != nil {
 		v.fail(err)
 		return
 	}
 	name := strings.TrimSpace(v.param("name"))
-	who, err := c.auth.login(r, name, strings.TrimSpace(v.param("secret")), time.Now())
+	who, err := c.auth.login(v.r, name, strings.TrimSpace(v.param("secret")), time.Now())
 	if err != nil {
 		c.refuseLogin(v, name, err)
 		return
 	}
-	c.sessions.end(c.sessionID(r))
-	c.setSession(w, r, c.sessions.begin(who, time.Now()))
+	c.sessions.end(c.sessionID(v.r))
+	c.setSession(v.w, v.r, c.sessions.begin(who, time.Now()))
 	c.cfg.Log.LogAttrs(v.ctx(), slog.LevelInfo, "logged in", slog.String("actor", who.Name), slog.String("role", string(who.Role)),
-		slog.String("from", c.auth.address(r)))
+		slog.String("from", c.auth.address(v.r)))
 	v.redirect(v.local(v.param("next")))
 }
 

@@ -63,7 +63,9 @@ func newShop(t *testing.T, change ...func(*console.Config)) *shop {
 		Log:    slog.New(slog.NewTextHandler(s.log, nil)),
 	}
 	for _, u := range []console.User{
-		{Name: "victor", Role: console.RoleViewer}, {Name: "olga", Role: console.RoleOperator}, {Name: "ada", Role: console.RoleAdmin},
+		{Name: "victor", Role: console.RoleViewer},
+		{Name: "olga", Role: console.RoleOperator},
+		{Name: "ada", Role: console.RoleAdmin},
 		{Name: "tess", Role: console.RoleOperator, Tenants: []string{"acme"}},
 	} {
 		s.tokens[u.Name], u.Secret = console.NewToken()
@@ -204,6 +206,9 @@ func (s *shop) untouched() {
 		s.t.Errorf("something was changed: %+v", entries)
 	}
 }
+
+// pass lets time pass, in a test whose time is virtual.
+func pass(d time.Duration) { <-time.After(d) }
 
 // pages are all screens, for a message and a job.
 func pages(event, job uuid.UUID) []string {

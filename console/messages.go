@@ -87,13 +87,13 @@ func (data *messagesView) addLinks(form *filterForm, list outbox.List) {
 	pairs := append(form.pairs(), "limit", data.param("limit"))
 	paged := data.param("before")+data.param("after") != ""
 	if paged {
-		data.First = data.view.Link("/messages", pairs...)
+		data.First = data.Link("/messages", pairs...)
 	}
 	live := "1"
 	if data.Live {
 		live = ""
 	}
-	data.Toggle = data.view.Link("/messages", append(pairs, "live", live)...)
+	data.Toggle = data.Link("/messages", append(pairs, "live", live)...)
 	if list.Next == 0 {
 		return
 	}
@@ -101,7 +101,7 @@ func (data *messagesView) addLinks(form *filterForm, list outbox.List) {
 	if form.Oldest {
 		cursor = "after"
 	}
-	data.Next = data.view.Link("/messages", append(pairs, cursor, list.Next)...)
+	data.Next = data.Link("/messages", append(pairs, cursor, list.Next)...)
 }
 
 func (v *view) newTabs(form *filterForm, look snapshot) []tab {

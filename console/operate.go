@@ -101,6 +101,7 @@ type routeView struct {
 	Name    string
 	Circuit *circuit
 	Paused  *outbox.PausedRoute
+	Note    *outbox.RouteNote // what live relays know
 	Dead    int
 	Error   string // the newest group's fingerprint
 	Sample  uuid.UUID
@@ -135,6 +136,10 @@ func (c *Console) routesPage(v *view) error {
 	open := openCircuits(look.stats)
 	for i := range open {
 		data.route(open[i].Route).Circuit = &open[i]
+	}
+	notes := routeNotes(look.stats)
+	for i := range notes {
+		data.route(notes[i].Route).Note = &notes[i]
 	}
 	tenant, _ := v.confine("")
 	groups, err := c.samples.deadGroups(v.ctx(), v.Source.Name, tenant)

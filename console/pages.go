@@ -7,7 +7,6 @@ import (
 	"html/template"
 	"io/fs"
 	"mime"
-	"net/http"
 	"path"
 	"strings"
 	"sync"
@@ -84,19 +83,19 @@ func contentType(name string) string {
 
 func asset(name string) string { return "/static/" + name + "?v=" + assets()[name].version }
 
-// serveAsset serves an embedded file by its exact name: nothing of the request is ever
-// a path.
-func (c *Console) serveAsset(w http.ResponseWriter, r *http.Request) {
-	file, ok := assets()[r.PathValue("name")]
+// asset serves an embedded file by its exact name: nothing of the request is ever a path.
+func (c *Console) asset(v *view) {
+	file, ok := assets()[v.r.PathValue("name")]
 	if !ok {
-		c.newView(w, r).fail(refused(http.StatusNotFound, "path", "There is no such page."))
+		v.notFound()
 		return
 	}
-	w.Header().Set("Content-Type", file.kind)
-	if r.URL.Query().Get("v") == file.version {
-		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	h := v.w.Header()
+	h.Set("Content-Type", file.kind)
+	if v.r.URL.Query().Get("v") == file.version {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
-	_, _ = w.Write(file.body)
+	_, _ = v.w.Write(file.body) // the browser is gone; nobody to tell
 }
 
 // icon draws one of the console's own icons.

@@ -10,13 +10,11 @@ func (c *Console) routes() *http.ServeMux {
 	operator := func(pattern string, h func(*view) error) { c.handle(mux, pattern, RoleOperator, h) }
 	admin := func(pattern string, h func(*view) error) { c.handle(mux, pattern, RoleAdmin, h) }
 
-	mux.HandleFunc("GET /static/{name}", c.serveAsset)
-	mux.HandleFunc("GET /login", c.loginPage)
-	mux.HandleFunc("POST /login", c.login)
-	mux.HandleFunc("GET /events", c.events)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		c.newView(w, r).fail(refused(http.StatusNotFound, "path", "There is no such page."))
-	})
+	mux.Handle("GET /static/{name}", c.viewed(c.asset))
+	mux.Handle("GET /login", c.viewed(c.loginPage))
+	mux.Handle("POST /login", c.viewed(c.login))
+	mux.Handle("GET /events", c.viewed(c.events))
+	mux.Handle("/", c.viewed((*view).notFound))
 
 	viewer("GET /{$}", c.overview)
 	viewer("GET /messages", c.messages)

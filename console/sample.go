@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -83,12 +84,13 @@ func newSampler(sources []Source, every time.Duration) *sampler {
 
 // look returns a snapshot of a table that is fresh enough.
 func (s *sampler) look(ctx context.Context, name string) snapshot {
-	for _, w := range s.tables {
-		if w.source.Name == name {
-			return w.look(ctx, s.every)
-		}
-	}
-	return snapshot{err: outbox.ErrNotFound.With("table", "there is no such table")}
+	return s.table(name).look(ctx, s.every)
+}
+
+// table finds a table by a name that the configuration has.
+func (s *sampler) table(name string) *watched {
+	i := slices.IndexFunc(s.tables, func(w *watched) bool { return w.source.Name == name })
+	return s.tables[i]
 }
 
 // lookAll looks at every table.
@@ -100,15 +102,7 @@ func (s *sampler) lookAll(ctx context.Context) {
 
 // deadGroups are the groups of dead messages of a tenant, or of all, from a moment ago.
 func (s *sampler) deadGroups(ctx context.Context, name, tenant string) (outbox.Groups, error) {
-	for _, w := range s.tables {
-		if w.source.Name == name {
-			return w.deadGroups(ctx, tenant)
-		}
-	}
-	return outbox.Groups{}, outbox.ErrNotFound.With("table", "there is no such table")
-}
-
-func (w *watched) deadGroups(ctx context.Context, tenant string) (outbox.Groups, error) {
+	w := s.table(name)
 	w.mu.Lock()
 	g, ok := w.groups[tenant]
 	w.mu.Unlock()
@@ -131,25 +125,18 @@ func (w *watched) deadGroups(ctx context.Context, tenant string) (outbox.Groups,
 
 // forget makes the next look a real one: something was changed.
 func (s *sampler) forget(name string) {
-	for _, w := range s.tables {
-		if w.source.Name == name {
-			w.mu.Lock()
-			w.last.at = time.Time{}
-			clear(w.groups)
-			w.mu.Unlock()
-		}
-	}
+	w := s.table(name)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last.at = time.Time{}
+	clear(w.groups)
 }
 
 func (s *sampler) points(name string) []point {
-	for _, w := range s.tables {
-		if w.source.Name == name {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			return append([]point(nil), w.points...)
-		}
-	}
-	return nil
+	w := s.table(name)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.points)
 }
 
 func (w *watched) look(ctx context.Context, every time.Duration) snapshot {

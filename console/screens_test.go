@@ -185,41 +185,41 @@ func TestAJobIsPausedResumedAndCancelledAndOutlivesTheConsole(t *testing.T) {
 		s.kill("permanent", "no")
 		job := s.post("olga", "/replay", url.Values{"topic": {"**"}, "expect": {"500"}, "count": {"500"}, "rate": {"50"}, "reason": {"x"}}).
 			want(t, http.StatusSeeOther).Header.Get("Location")
-		time.Sleep(3500 * time.Millisecond) // virtual
+		pass(3500 * time.Millisecond)
 		s.post("olga", job+"/pause", nil).want(t, http.StatusSeeOther)
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		before := s.stats().Dead
 		if before == 0 || before == 500 {
 			t.Fatalf("%d are dead", before)
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if s.stats().Dead != before {
 			t.Error("a paused job goes on")
 		}
 		s.get("olga", job).says(t, "Paused. What was changed stays.", job+"/resume")
 		s.post("olga", job+"/resume", nil).want(t, http.StatusSeeOther)
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		if s.stats().Dead >= before {
 			t.Error("a resumed job stands still")
 		}
 		s.post("olga", job+"/cancel", nil).want(t, http.StatusSeeOther)
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		s.get("olga", job).says(t, "Cancelled. What was changed stays.", "cancel_job")
 
 		second := s.post("olga", "/replay", url.Values{"topic": {"**"}, "expect": {fmt.Sprint(s.stats().Dead)}, "count": {fmt.Sprint(s.stats().Dead)}, "rate": {"10"}, "reason": {"x"}}).
 			want(t, http.StatusSeeOther).Header.Get("Location")
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		other := newShopOver(t, s)
 		s.console.Close() // waits for its driver
 		s.console = nil
 		left := s.stats().Dead
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if s.stats().Dead != left {
 			t.Error("a closed console goes on")
 		}
 		other.get("olga", second).says(t, "The process that drove this job is gone")
 		other.post("olga", second+"/resume", nil).want(t, http.StatusSeeOther)
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		other.get("olga", second).says(t, "Done in")
 		if s.stats().Dead != 0 {
 			t.Errorf("%d are dead", s.stats().Dead)

@@ -234,6 +234,20 @@ func (v *view) Count(n int, capped ...bool) string {
 	return s
 }
 
+// Total writes a number that no store counted.
+func (v *view) Total(n int64) string { return group(strconv.FormatInt(n, 10)) }
+
+// Latency writes how long something takes, to two figures.
+func (v *view) Latency(d time.Duration) string {
+	switch {
+	case d < 10*time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}
+
 func group(digits string) string {
 	sign := ""
 	if strings.HasPrefix(digits, "-") {
@@ -309,9 +323,10 @@ func (v *view) errorPage(r *refusal) {
 	if r.status == http.StatusTooManyRequests {
 		v.w.Header().Set("Retry-After", "60")
 	}
-	err := v.render(r.status, "error", &errorView{view: v, Status: r.status, Reason: r.reason, Text: v.T(r.text)})
-	if err != nil {
+	page := &errorView{view: v, Status: r.status, Reason: r.reason, Text: v.T(r.text)}
+	if v.render(r.status, "error", page) != nil {
 		http.Error(v.w, r.text, r.status)
+		return
 	}
 }
 

@@ -53,6 +53,8 @@ type circuit struct {
 	bytes  int  // their payload bytes
 	calls  int  // dispatches that run
 
+	note outbox.RouteNote // for operators
+
 	parked int64 // the lowest waiting sequence; 0 when nothing waits
 	topics map[string]struct{}
 }

@@ -233,6 +233,7 @@ func (s *shift) ended(ctx context.Context, call *circuit, items []*item, errs []
 			s.ledger.cutShort(it)
 			continue
 		}
+		it.noteResult(errs[i], took, now)
 		s.ledger.finish(it, s.ledger.judge(it, errs[i], took, now), now)
 	}
 	turns, stops := s.ledger.turns, s.ledger.stops

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -121,7 +122,7 @@ func (r *Relay) note() outbox.RelayNote {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	note := outbox.RelayNote{OnDead: r.cfg.OnDead.String()}
-	seen := map[string]bool{}
+	seen, routes := map[string]bool{}, map[string]outbox.RouteNote{}
 	for _, s := range r.shifts {
 		s.mu.Lock()
 		for _, c := range s.ledger.circuits {
@@ -129,9 +130,48 @@ func (r *Relay) note() outbox.RelayNote {
 				seen[c.route] = true
 				note.Circuits = append(note.Circuits, outbox.CircuitNote{Route: c.route, Since: c.since, Error: c.reason})
 			}
+			addNote(routes, c)
 		}
 		s.mu.Unlock()
 	}
 	slices.SortFunc(note.Circuits, func(a, b outbox.CircuitNote) int { return strings.Compare(a.Route, b.Route) })
+	note.Routes = slices.SortedFunc(maps.Values(routes), func(a, b outbox.RouteNote) int { return strings.Compare(a.Route, b.Route) })
+	note.Routes = note.Routes[:min(len(note.Routes), outbox.MaxRouteNotes)]
 	return note
+}
+
+// addNote adds what a shard knows about a route to what the others know.
+func addNote(routes map[string]outbox.RouteNote, c *circuit) {
+	if c.note.Delivered+c.note.Failed == 0 {
+		return
+	}
+	sum := routes[c.route]
+	sum.Route = c.route
+	sum.Delivered += c.note.Delivered
+	sum.Failed += c.note.Failed
+	sum.Latency = max(sum.Latency, c.note.Latency) // the worst of them is what matters
+	if c.note.LastErrorAt.After(sum.LastErrorAt) {
+		sum.LastError, sum.LastErrorAt = c.note.LastError, c.note.LastErrorAt
+	}
+	routes[c.route] = sum
+}
+
+// noteResult remembers how a dispatch went, for operators.
+func (it *item) noteResult(err error, took time.Duration, now time.Time) {
+	for c := range it.circuits() {
+		result := err
+		if it.legs != nil {
+			result = legResult(err, c.route)
+		}
+		n := &c.note
+		if n.Latency += (took - n.Latency) / 8; n.Delivered+n.Failed == 0 {
+			n.Latency = took
+		}
+		if result == nil {
+			n.Delivered++
+			continue
+		}
+		n.Failed++
+		n.LastError, n.LastErrorAt = it.text, now
+	}
 }

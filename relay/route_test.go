@@ -566,6 +566,9 @@ func TestOperatorsSeeOpenCircuits(t *testing.T) {
 			t.Fatalf("relays are %+v, %v", stats.Relays, err)
 		}
 		note := stats.Relays[0].Note
+		if len(note.Routes) != 1 || note.Routes[0].Failed < 2 || note.Routes[0].LastError != "connection refused" {
+			t.Errorf("its routes are %+v", note.Routes)
+		}
 		if note.OnDead != "block" || len(note.Circuits) != 1 || note.Circuits[0].Route != "a" || note.Circuits[0].Error != "connection refused" {
 			t.Errorf("the note is %+v", note)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"os"
@@ -40,7 +41,7 @@ func TestConsoleListensOnLoopbackUnlessItIsSafeElsewhere(t *testing.T) {
 		if (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, usage := err.(*usageError); err != nil && !usage {
+		if _, usage := errors.AsType[*usageError](err); err != nil && !usage {
 			t.Errorf("%s: %v is no usage error", name, err)
 		}
 	}

@@ -54,14 +54,28 @@ func (a *app) root() *cobra.Command {
 	addSettings(flags, isCommon)
 	flags.String("table", "", "the same as --tables, for a single table")
 
-	root.AddCommand(
-		a.migrateCommand(), a.relayCommand(),
-		a.statusCommand(), a.listCommand(), a.showCommand(), a.explainCommand(), a.deadCommand(), a.keyCommand(), a.leaseCommand(),
-		a.replayCommand(), a.reviveCommand(), a.discardCommand(), a.rescheduleCommand(), a.purgeCommand(), a.jobsCommand(),
-		a.pauseCommand(), a.resumeCommand(), a.triggerCommand(), a.auditCommand(),
-		a.checkCommand(), a.doctorCommand(), a.consoleCommand(),
-		a.contractCommand(), a.configCommand(), a.benchCommand(), a.demoCommand(), a.versionCommand(),
-	)
+	for _, g := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Run:", []*cobra.Command{a.migrateCommand(), a.relayCommand(), a.consoleCommand()}},
+		{"Look:", []*cobra.Command{
+			a.statusCommand(), a.listCommand(), a.showCommand(), a.explainCommand(), a.deadCommand(), a.auditCommand(),
+			a.checkCommand(), a.doctorCommand(),
+		}},
+		{"Change:", []*cobra.Command{
+			a.replayCommand(), a.reviveCommand(), a.discardCommand(), a.rescheduleCommand(), a.purgeCommand(), a.jobsCommand(),
+			a.pauseCommand(), a.resumeCommand(), a.triggerCommand(), a.keyCommand(), a.leaseCommand(),
+		}},
+		{"Try and develop:", []*cobra.Command{a.demoCommand(), a.benchCommand(), a.contractCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.title
+			root.AddCommand(c)
+		}
+	}
+	root.AddCommand(a.configCommand(), a.versionCommand())
 	return root
 }
 

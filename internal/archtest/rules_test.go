@@ -86,6 +86,8 @@ var rules = []rule{
 	{from: "config", ours: []string{root, "compat", "relay"}, third: []string{"go.yaml.in/yaml/v3"}},
 	{from: "internal/doctest"},
 	{from: "internal/e2e", ours: []string{anything}, third: []string{"*"}},
+	{from: "internal/browsertest", ours: []string{anything}, third: []string{"*"}},
+	{from: "internal/browsertest/cmd/shots", ours: []string{anything, "internal/browsertest"}, third: []string{"*"}},
 
 	{from: "internal/bulk", ours: []string{root}, third: []string{uuid}},
 	{from: "internal/failpoint"},
@@ -108,6 +110,7 @@ var storeImports = []string{root, "internal/sqlfile", "internal/migrate", "inter
 var testOnly = []string{
 	"outboxtest", "store/storetest", "sink/sinktest",
 	"internal/testenv", "internal/archtest", "internal/check", "internal/torture", "internal/e2e",
+	"internal/browsertest", "internal/browsertest/cmd/shots",
 }
 
 // testsMayUse are ordinary packages that every test file may import: the engine
@@ -121,6 +124,8 @@ var goroutineOwners = []string{
 	"sink/rabbitsink/link.go",
 	"relay/*.go",
 	"store/pgstore/listen.go",
+	"console/jobs.go",
+	"internal/browsertest/*.go",
 	"cmd/outbox/*.go",
 	"examples/*/*.go",
 	"internal/testenv/*.go",

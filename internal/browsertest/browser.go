@@ -9,6 +9,8 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"github.com/go-outbox/outbox/internal/testenv"
 )
 
 // A Step is something to do in the tab.
@@ -17,14 +19,18 @@ type Step = chromedp.Action[chromedp.Void]
 // A Browser is one headless Chromium with one tab. It ends with the context that it was
 // opened with, or with Close.
 type Browser struct {
-	// Context drives the tab: pass it to chromedp.
-	Context context.Context
+	tab     func() context.Context
+	do      func(...Step) error
+	picture func() ([]byte, error)
 	close   func()
 	group   sync.WaitGroup
 
 	mu       sync.Mutex
 	problems []string
 }
+
+// Find returns the path of the browser on this machine.
+func Find() (string, error) { return testenv.ChromiumPath() }
 
 // Open starts the browser at path.
 func Open(ctx context.Context, path string) (*Browser, error) {
@@ -37,7 +43,12 @@ func Open(ctx context.Context, path string) (*Browser, error) {
 	}
 	allocator, closeAllocator := chromedp.NewExecAllocator(ctx, options...)
 	tab, closeTab := chromedp.NewContext(allocator)
-	b := &Browser{Context: tab, close: func() { closeTab(); closeAllocator() }}
+	b := &Browser{
+		tab:     func() context.Context { return tab },
+		do:      func(steps ...Step) error { return chromedp.Do(tab, steps...) },
+		picture: func() ([]byte, error) { return chromedp.Run(tab, chromedp.CaptureScreenshot()) },
+		close:   func() { closeTab(); closeAllocator() },
+	}
 	messages := chromedp.Console(tab)
 	if err := b.Do(chromedp.Navigate("about:blank")); err != nil {
 		b.Close()
@@ -53,6 +64,9 @@ func Open(ctx context.Context, path string) (*Browser, error) {
 	})
 	return b, nil
 }
+
+// Tab is the context that drives the tab: pass it to chromedp.
+func (b *Browser) Tab() context.Context { return b.tab() }
 
 // Close ends the browser and waits for it.
 func (b *Browser) Close() {
@@ -81,7 +95,10 @@ func (b *Browser) Problems() []string {
 }
 
 // Do performs steps in the tab.
-func (b *Browser) Do(steps ...Step) error { return chromedp.Do(b.Context, steps...) }
+func (b *Browser) Do(steps ...Step) error { return b.do(steps...) }
+
+// Picture is what the window shows, as a PNG.
+func (b *Browser) Picture() ([]byte, error) { return b.picture() }
 
 // Look sets the size of the window and the colour scheme that pages see.
 func Look(width, height int64, scheme string) Step {

@@ -99,7 +99,7 @@ func newWalk(t *testing.T, table func(*testing.T) browsertest.Table) *walk {
 	if w.Browser, err = browsertest.Open(ctx, path); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(w.Browser.Close)
+	t.Cleanup(w.Close)
 	w.do(browsertest.Look(1280, 900, "light"))
 	return w
 }
@@ -137,12 +137,12 @@ func (w *walk) await(expression string) {
 	w.t.Helper()
 	deadline := time.Now().Add(15 * time.Second)
 	for {
-		ok, err := chromedp.Run(w.Context, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		ok, err := chromedp.Run(w.Tab(), chromedp.Evaluate[bool]("Boolean("+expression+")"))
 		if err == nil && ok {
 			return
 		}
 		if time.Now().After(deadline) {
-			body, _ := chromedp.Run(w.Context, chromedp.Evaluate[string]("document.body.innerText"))
+			body, _ := chromedp.Run(w.Tab(), chromedp.Evaluate[string]("document.body.innerText"))
 			w.t.Fatalf("it never becomes true: %s (%v)\n%s", expression, err, body)
 		}
 	}
@@ -155,16 +155,25 @@ func says(text string) string {
 
 func (w *walk) eval(expression string) string {
 	w.t.Helper()
-	text, err := chromedp.Run(w.Context, chromedp.Evaluate[string](expression))
+	text, err := chromedp.Run(w.Tab(), chromedp.Evaluate[string](expression))
 	if err != nil {
 		w.t.Fatalf("%s: %v", expression, err)
 	}
 	return text
 }
 
+// click clicks. A live page may replace what was just found: then it is looked for again.
 func (w *walk) click(selector string) {
 	w.t.Helper()
-	w.do(chromedp.Click(chromedp.CSS(selector)))
+	var err error
+	for range 10 {
+		if err = w.Do(chromedp.Click(chromedp.CSS(selector))); err == nil || !strings.Contains(err.Error(), "node") {
+			break
+		}
+	}
+	if err != nil {
+		w.t.Fatalf("click %s: %v", selector, err)
+	}
 }
 
 func (w *walk) press(keys string) {
@@ -208,10 +217,10 @@ func TestEveryScreenIsFineInABrowser(t *testing.T) {
 // accessible fails the test for what axe calls serious or critical.
 func (w *walk) accessible(axe, where string) {
 	w.t.Helper()
-	if _, err := chromedp.Run(w.Context, chromedp.Evaluate[string](axe+"; 'loaded'")); err != nil {
+	if _, err := chromedp.Run(w.Tab(), chromedp.Evaluate[string](axe+"; 'loaded'")); err != nil {
 		w.t.Fatal(err)
 	}
-	found, err := chromedp.Run(w.Context, chromedp.Evaluate[[]string](`
+	found, err := chromedp.Run(w.Tab(), chromedp.Evaluate[[]string](`
 		axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations
 			.filter((v) => v.impact === "serious" || v.impact === "critical")
 			.map((v) => v.id + ": " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | ")))`,

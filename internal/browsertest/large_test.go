@@ -1,6 +1,7 @@
 package browsertest_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -57,18 +58,19 @@ func TestPagesOfALargeTableAreQuick(t *testing.T) {
 		"/", "/messages", "/messages?status=pending&order=oldest", "/messages?status=dead", "/messages?status=published", "/messages?status=retrying",
 		"/messages?topic=shop.order.t7.v1", "/messages?tenant=tenant-3&status=dead", "/dead", "/keys", "/routes", "/relays", "/audit",
 	} {
-		best := time.Hour
+		best, first := time.Hour, time.Duration(0)
 		for range 3 { // the first one warms the caches
 			began := time.Now()
 			w := httptest.NewRecorder()
 			c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-			best = min(best, time.Since(began))
+			took := time.Since(began)
+			best, first = min(best, took), cmp.Or(first, took)
 			if w.Code != http.StatusOK {
 				t.Fatalf("%s: %d %s", path, w.Code, w.Body)
 			}
 			<-time.After(1100 * time.Millisecond) // the sample of the table is used for a second
 		}
-		report := fmt.Sprintf("%-45s %s", path, best.Round(time.Millisecond))
+		report := fmt.Sprintf("%-45s %s, the first time %s", path, best.Round(time.Millisecond), first.Round(time.Millisecond))
 		if best > soon {
 			t.Error(report)
 			continue

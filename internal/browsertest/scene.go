@@ -78,7 +78,8 @@ func Start(ctx context.Context, table Table) (*Scene, error) {
 	s.cancel = cancel
 	s.started = make(chan error, 1)
 	s.group.Go(func() { s.started <- s.relay.Run(running) })
-	return s, s.settle(ctx)
+	err = s.settle(ctx)
+	return s, err
 }
 
 // settle waits until nothing moves any more.

@@ -21,18 +21,18 @@ import (
 	"github.com/go-outbox/outbox"
 	"github.com/go-outbox/outbox/console"
 	"github.com/go-outbox/outbox/internal/browsertest"
-	"github.com/go-outbox/outbox/internal/testenv"
 	"github.com/go-outbox/outbox/store/sqlitestore"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	dir := "docs/images"
 	if len(os.Args) > 1 {
 		dir = os.Args[1]
 	}
-	if err := run(ctx, dir); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, dir)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "shots:", err)
 		os.Exit(1)
 	}
@@ -90,7 +90,7 @@ func table(ctx context.Context, db *sql.DB, name string) (browsertest.Table, err
 		if err != nil {
 			return err
 		}
-		defer tx.Rollback()
+		defer func() { _ = tx.Rollback() }() // after a commit it does nothing
 		if _, err := s.EnqueueMany(ctx, tx, messages); err != nil {
 			return err
 		}
@@ -130,11 +130,11 @@ var pages = []struct {
 	{"messages", "/messages?before=336", 800},
 	{"message", "/messages/" + browsertest.DeadInvoice.String(), 1000},
 	{"dead", "/dead", 560},
-	{"workbench", "/replay?topic=billing.invoice.issued.v1", 760},
+	{"workbench", "/replay?since=2h", 760},
 }
 
 func shoot(ctx context.Context, scene *browsertest.Scene, url, dir string) error {
-	path, err := testenv.ChromiumPath()
+	path, err := browsertest.Find()
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func shoot(ctx context.Context, scene *browsertest.Scene, url, dir string) error
 			if err := browser.Do(browsertest.Look(1280, p.height, scheme), chromedp.Navigate(url+p.path)); err != nil {
 				return fmt.Errorf("%s: %w", p.name, err)
 			}
-			picture, err := chromedp.Run(browser.Context, chromedp.CaptureScreenshot())
+			picture, err := browser.Picture()
 			if err != nil {
 				return fmt.Errorf("%s: %w", p.name, err)
 			}
