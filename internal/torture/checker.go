@@ -25,21 +25,59 @@ const (
 	Atomicity Rule = "atomicity"
 	// Integrity: a delivery differs from what was enqueued.
 	Integrity Rule = "integrity"
+	// Duplicate: an event that the sink had was delivered again, and nothing
+	// explains it: no fault, no lost lease, no ambiguous answer, no operator.
+	Duplicate Rule = "duplicate"
 	// Order: an event was delivered before an earlier one of its key had been
-	// accepted.
+	// accepted, or again after a later one was settled.
 	Order Rule = "order"
-	// Finality: a row changed in a way that no row may.
-	Finality Rule = "finality"
-	// Fencing: a row was changed by a process that did not hold the lease.
-	Fencing Rule = "fencing"
+	// Attempts: an event was tried more often than it may be.
+	Attempts Rule = "attempts"
+	// Burial: a dead event does not say why it is dead, or says it in a way that
+	// nobody should read.
+	Burial Rule = "burial"
 	// Limbo: something is left over at the end.
 	Limbo Rule = "limbo"
+	// Finality: a row changed in a way that no row may.
+	Finality Rule = "finality"
+	// Fencing: a row was changed by a process that did not hold the lease, or a
+	// lease went back to an earlier epoch.
+	Fencing Rule = "fencing"
+	// Liveness: after the last fault the backlog took too long.
+	Liveness Rule = "liveness"
+	// Resources: a relay used more than it may, or did not give it back.
+	Resources Rule = "resources"
+	// Cleaner: a message was deleted that was not published, or not long enough.
+	Cleaner Rule = "cleaner"
 	// Noise: a relay logged more than a line per second while the database was
 	// down.
 	Noise Rule = "noise"
 	// Alarm: a relay panicked, or the race detector found something in it.
 	Alarm Rule = "alarm"
 )
+
+// Rules lists the rules with the numbers they have in docs/reliability.md.
+var Rules = []struct {
+	ID   string
+	Rule Rule
+}{
+	{"I1", Loss},
+	{"I2", Phantom},
+	{"I2", Atomicity},
+	{"I3", Integrity},
+	{"I4", Duplicate},
+	{"I5", Order},
+	{"I6", Attempts},
+	{"I7", Burial},
+	{"I8", Limbo},
+	{"I9", Finality},
+	{"I9", Fencing},
+	{"I10", Liveness},
+	{"I11", Resources},
+	{"I12", Cleaner},
+	{"-", Noise},
+	{"-", Alarm},
+}
 
 // A Violation is a broken rule and the facts that show it.
 type Violation struct {
@@ -56,9 +94,15 @@ func Check(h *History) []Violation {
 	c.phantoms()
 	c.losses()
 	c.integrity()
+	c.duplicates()
 	c.order()
-	c.transitions()
+	c.attempts()
+	c.burials()
 	c.limbo()
+	c.transitions()
+	c.handovers()
+	c.liveness()
+	c.resources()
 	c.noise()
 	c.alarms()
 	return c.found
@@ -84,13 +128,27 @@ type fate struct {
 	deliveries []Delivery
 	first      int64 // delivery
 	accepted   int64 // the first accepted delivery, or 0
+	settled    int64 // when it was first published, or 0
+	replayed   int64 // when an operator first sent it again, or 0
+	purged     bool
 }
 
 type checker struct {
 	*History
-	fates map[uuid.UUID]*fate
-	began int64 // the first transaction
-	found []Violation
+	fates   map[uuid.UUID]*fate
+	byKey   map[string][]*fate
+	began   int64               // the first transaction
+	struck  map[string][]window // by process; "" is everybody
+	lost    map[string][]int64  // when each process lost leases
+	found   []Violation
+	extra   int // deliveries of what the sink had
+	excuses map[string]int
+}
+
+// A window is a time in which duplicates are to be expected.
+type window struct {
+	from, to int64
+	kind     string
 }
 
 // story tells what happened to an event, in milliseconds since the first transaction.
@@ -104,12 +162,19 @@ func (c *checker) story(f *fate) string {
 }
 
 func newChecker(h *History) *checker {
-	c := &checker{History: h, fates: make(map[uuid.UUID]*fate)}
+	c := &checker{
+		History: h, fates: make(map[uuid.UUID]*fate), byKey: make(map[string][]*fate),
+		struck: make(map[string][]window), lost: make(map[string][]int64), excuses: make(map[string]int),
+	}
 	for i := range h.Transactions {
 		tx := &h.Transactions[i]
 		c.began = earliest(c.began, tx.Begun)
 		for _, e := range tx.Events {
-			c.fates[e.ID] = &fate{Event: e, tx: tx}
+			f := &fate{Event: e, tx: tx}
+			c.fates[e.ID] = f
+			if e.Key != "" {
+				c.byKey[e.Key] = append(c.byKey[e.Key], f) // in order within a transaction
+			}
 		}
 	}
 	for i := range h.Final.Rows {
@@ -126,6 +191,20 @@ func newChecker(h *History) *checker {
 			}
 		}
 	}
+	for _, t := range h.Transitions {
+		if f := c.fates[t.Event]; f != nil {
+			f.purged = f.purged || t.Deleted
+			if t.IsPublished {
+				f.settled = earliest(f.settled, h.mono(t.At))
+			}
+		}
+	}
+	for _, r := range h.Replays {
+		if f := c.fates[r.Event]; f != nil {
+			f.replayed = earliest(f.replayed, r.At)
+		}
+	}
+	c.remember()
 	return c
 }
 
@@ -150,6 +229,9 @@ func (f *fate) String() string {
 
 func (f *fate) dead() bool { return f.row != nil && f.row.Dead }
 
+// exists: its row is there, or the cleaner has seen to it.
+func (f *fate) exists() bool { return f.row != nil || f.purged }
+
 // committed: the producer was told so, or was told nothing and the business row says so.
 func (c *checker) committed(tx *Transaction) bool {
 	return tx.Outcome == OK || tx.Outcome == Unknown && c.Final.Business[tx.ID]
@@ -158,20 +240,19 @@ func (c *checker) committed(tx *Transaction) bool {
 func (c *checker) atomicity() {
 	for i := range c.Transactions {
 		tx := &c.Transactions[i]
-		rows := 0
+		rows, want := 0, 0
 		for _, e := range tx.Events {
-			if c.fates[e.ID].row != nil {
+			if c.fates[e.ID].exists() {
 				rows++
+			}
+			if c.committed(tx) && !e.Undone {
+				want++
 			}
 		}
 		business := c.Final.Business[tx.ID]
-		want := 0
-		if c.committed(tx) {
-			want = len(tx.Events)
-		}
 		if rows != want || business != c.committed(tx) {
 			c.fail(Atomicity, "transaction %s (%s) has %d of %d events and business row: %t",
-				tx.ID, tx.Outcome, rows, len(tx.Events), business)
+				tx.ID, tx.Outcome, rows, want, business)
 		}
 	}
 	for _, r := range c.Final.Rows {
@@ -188,6 +269,8 @@ func (c *checker) phantoms() {
 			c.fail(Phantom, "%s delivered event %s at sequence %d, which nobody enqueued", d.Relay, d.Event, d.Sequence)
 		case !c.committed(f.tx):
 			c.fail(Phantom, "%s delivered %s, which was not committed", d.Relay, f)
+		case f.Undone:
+			c.fail(Phantom, "%s delivered %s, whose savepoint was rolled back", d.Relay, f)
 		}
 	}
 }
@@ -201,6 +284,7 @@ func (c *checker) losses() {
 		for _, e := range tx.Events {
 			f := c.fates[e.ID]
 			switch {
+			case f.Undone:
 			case f.dead() && f.row.Reason == "":
 				c.fail(Loss, "%s is dead without a reason", f)
 			case f.accepted == 0 && f.row != nil && f.row.Published:
@@ -232,16 +316,16 @@ func (c *checker) integrity() {
 // has been accepted. That A was delivered and refused does not help: its key waits.
 // Whoever is dead holds nobody up here, because the relays run with Skip.
 func (c *checker) order() {
-	keys := make(map[string][]*fate)
-	for i := range c.Transactions {
-		for _, e := range c.Transactions[i].Events {
-			f := c.fates[e.ID]
-			if e.Key != "" && f.accepted != 0 && !f.dead() {
-				keys[e.Key] = append(keys[e.Key], f) // in order within a transaction
+	for _, all := range c.byKey {
+		var fates []*fate
+		for _, f := range all {
+			// What an operator sent again before it was delivered is where it was
+			// put, not where it was.
+			early := f.replayed != 0 && f.replayed < f.accepted
+			if f.accepted != 0 && !f.dead() && !early {
+				fates = append(fates, f)
 			}
 		}
-	}
-	for _, fates := range keys {
 		c.orderWithin(fates)
 		c.orderBetween(fates)
 	}
@@ -290,8 +374,15 @@ func (c *checker) inOrder(a, b *fate) {
 func (c *checker) transitions() {
 	epochs := make(map[int]int64) // by shard
 	for _, t := range c.Transitions {
+		if t.Deleted {
+			c.deletion(&t)
+			continue
+		}
 		if wrong := t.wrong(); wrong != "" {
 			c.fail(Finality, "%s %s (transition %d at sequence %d)", t.Writer, wrong, t.No, t.Sequence)
+		}
+		if t.replays() {
+			continue // an operator locks the leases and needs none
 		}
 		if t.Writer != t.Holder {
 			c.fail(Fencing, "%s changed sequence %d while %s held shard %d (transition %d)",
@@ -305,12 +396,19 @@ func (c *checker) transitions() {
 	}
 }
 
-// wrong says what no row may do. Nobody replays or cleans up during a run, so what is
-// published or dead stays as it is and nothing is deleted.
+// replays: an operator sends the message again.
+func (t *Transition) replays() bool { return t.Writer == coordinator && t.IsReplays == t.WasReplays+1 }
+
+// wrong says what no row may do: what is published or dead stays as it is, except for
+// an operator's replay.
 func (t *Transition) wrong() string {
 	switch {
-	case t.Deleted:
-		return "deleted a message"
+	case t.replays() && (t.IsPublished || t.IsDead || t.IsAttempts != 0):
+		return "replayed a message into another state than the first"
+	case t.replays():
+		return ""
+	case t.Writer == coordinator:
+		return "did something else than replay"
 	case t.WasPublished && t.IsPublished:
 		return "changed a published message"
 	case t.WasPublished:
@@ -329,6 +427,32 @@ func (t *Transition) wrong() string {
 	return ""
 }
 
+// clockError is how much two ways to read the database's clock may differ.
+const clockError = 5 * time.Millisecond
+
+func (c *checker) deletion(t *Transition) {
+	switch keep := c.Limits.Retention; {
+	case keep == 0:
+		c.fail(Cleaner, "%s deleted sequence %d, and nobody cleans up here", t.Writer, t.Sequence)
+	case !t.WasPublished || t.WasDead:
+		c.fail(Cleaner, "%s deleted sequence %d, which was not published", t.Writer, t.Sequence)
+	case t.Age < keep-clockError:
+		c.fail(Cleaner, "%s deleted sequence %d %s after it was published; it is kept for %s", t.Writer, t.Sequence, t.Age, keep)
+	}
+}
+
+// handovers: the epoch of a shard only grows.
+func (c *checker) handovers() {
+	epochs := make(map[int]int64)
+	for _, l := range c.Handovers {
+		last := epochs[l.Shard]
+		if l.Epoch < last || l.Held && l.Epoch == last {
+			c.fail(Fencing, "%s has shard %d in epoch %d, after epoch %d", l.Instance, l.Shard, l.Epoch, last)
+		}
+		epochs[l.Shard] = l.Epoch
+	}
+}
+
 func (c *checker) limbo() {
 	for _, r := range c.Final.Rows {
 		if !r.Published && !r.Dead {
@@ -343,6 +467,9 @@ func (c *checker) limbo() {
 	if c.Final.Batches > 0 {
 		c.fail(Limbo, "%d batches are still recorded", c.Final.Batches)
 	}
+	for _, text := range c.Final.Leftovers {
+		c.fail(Limbo, "the server still has: %s", text)
+	}
 }
 
 // gaveUp: the relay said that it could not give its lease back in time. That happens on
@@ -353,8 +480,8 @@ func (c *checker) gaveUp(name string) bool {
 	})
 }
 
-// noise allows each relay a line per second of an outage, and two in a short one: that
-// the database is gone, and that therefore the lease is.
+// noise allows each relay a line per second of an outage, and in a short one that the
+// database is gone, for relay and cleaner, and that therefore each of its leases is.
 func (c *checker) noise() {
 	for _, o := range c.Outages {
 		lines := make(map[string][]LogLine)
@@ -364,7 +491,7 @@ func (c *checker) noise() {
 			}
 		}
 		for name, said := range lines {
-			if allowed := max(2, int(o.To.Sub(o.From).Seconds())); len(said) > allowed {
+			if allowed := max(2+c.Limits.Shards, int(o.To.Sub(o.From).Seconds())); len(said) > allowed {
 				c.fail(Noise, "%s logged %d lines in an outage of %s, the last: %s",
 					name, len(said), o.To.Sub(o.From).Round(time.Millisecond), said[len(said)-1].Text)
 			}

@@ -2,7 +2,11 @@ package torture
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +59,30 @@ func TestCheckFindsEveryKindOfViolation(t *testing.T) {
 			h.Final.Rows = append(h.Final.Rows, Row{Sequence: 99, Event: id(77), Published: true})
 		}, Atomicity},
 
+		{"a delivered event whose savepoint was rolled back", func(h *History) { h.Transactions[0].Events[0].Undone = true }, Phantom},
+		{"a row whose savepoint was rolled back", func(h *History) {
+			h.Transactions[0].Events[0].Undone = true
+			h.drop(1)
+		}, Atomicity},
+
+		{"a second delivery for no reason", func(h *History) { h.deliver(1, 900) }, Duplicate},
+		{"a second delivery long after a fault", func(h *History) {
+			h.deliver(1, 900)
+			h.strike(KillRelay, 100, 200, "relay-1.1")
+		}, Duplicate},
+		{"a second delivery after a fault of somebody else", func(h *History) {
+			h.deliver(1, 900)
+			h.strike(KillRelay, 350, 800, "relay-7.1")
+		}, Duplicate},
+		{"a second delivery after an orderly stop", func(h *History) {
+			h.deliver(1, 900)
+			h.strike(StopRelay, 350, 800, "relay-1.1")
+		}, Duplicate},
+		{"a second delivery after a replay of another", func(h *History) {
+			h.deliver(1, 900)
+			h.Replays = []Replay{{Event: id(2), At: 350, Done: 360}}
+		}, Duplicate},
+
 		{"other bytes", func(h *History) { h.delivery(1).Sum = "other" }, Integrity},
 		{"a broken sum", func(h *History) { h.delivery(1).Damage = "broken" }, Integrity},
 		{"another key", func(h *History) { h.delivery(1).Key = "other" }, Integrity},
@@ -72,13 +100,49 @@ func TestCheckFindsEveryKindOfViolation(t *testing.T) {
 		}, Order},
 		{"the second event of a transaction first", func(h *History) { h.delivery(3).At = 390 }, Order},
 
+		{"an event again after a later one was settled", func(h *History) {
+			h.strike(KillRelay, 350, 20e9, "relay-1.1")
+			h.Handovers = []Handover{{Instance: "relay-1.1", Held: true, Epoch: 1, At: h.BeganAt}}
+			h.Transitions[3].At = h.BeganAt.Add(500)
+			h.deliver(1, 10e9)
+		}, Order},
+
+		{"an attempt too many", func(h *History) { h.delivery(1).Attempt = 26 }, Attempts},
+		{"a row with an attempt too many", func(h *History) { h.Final.Rows[0].Attempts = 26 }, Attempts},
+		{"a dead event with a reason that nobody knows", func(h *History) { h.bury(1, "tired") }, Burial},
+		{"a dead event with an error that nobody should read", func(h *History) {
+			h.bury(1, "attempts")
+			h.Final.Rows[0].Error = "\x1b[31mno"
+		}, Burial},
+		{"a dead event without an error", func(h *History) {
+			h.bury(1, "attempts")
+			h.Final.Rows[0].Error = ""
+		}, Burial},
+
 		{"a published row that changes", func(h *History) { h.change(Transition{WasPublished: true, IsPublished: true}) }, Finality},
 		{"a published row that is no longer", func(h *History) { h.change(Transition{WasPublished: true}) }, Finality},
 		{"a published row that dies", func(h *History) { h.change(Transition{WasPublished: true, IsPublished: true, IsDead: true}) }, Finality},
 		{"a dead row that is published", func(h *History) { h.change(Transition{WasDead: true, IsPublished: true}) }, Finality},
 		{"a dead row that lives again", func(h *History) { h.change(Transition{WasDead: true}) }, Finality},
 		{"a row that is published and dead", func(h *History) { h.change(Transition{IsPublished: true, IsDead: true}) }, Finality},
-		{"a deleted row", func(h *History) { h.change(Transition{Deleted: true, WasPublished: true}) }, Finality},
+		{"a replay into another state", func(h *History) {
+			h.change(Transition{WasDead: true, IsReplays: 1, IsAttempts: 3})
+			h.Transitions[4].Writer = coordinator
+		}, Finality},
+		{"an operator who does something else", func(h *History) {
+			h.change(Transition{})
+			h.Transitions[4].Writer, h.Transitions[4].Holder = coordinator, coordinator
+		}, Finality},
+
+		{"a deleted row where nobody cleans up", func(h *History) { h.change(Transition{Deleted: true, WasPublished: true}) }, Cleaner},
+		{"a deleted row that was not published", func(h *History) {
+			h.Limits.Retention = time.Second
+			h.change(Transition{Deleted: true, Age: time.Hour})
+		}, Cleaner},
+		{"a deleted row that is too young", func(h *History) {
+			h.Limits.Retention = time.Second
+			h.change(Transition{Deleted: true, WasPublished: true, Age: 900 * time.Millisecond})
+		}, Cleaner},
 		{"attempts that go back", func(h *History) { h.change(Transition{WasAttempts: 2, IsAttempts: 1}) }, Finality},
 		{"attempts that jump", func(h *History) { h.change(Transition{IsAttempts: 2}) }, Finality},
 		{"a replay that nobody asked for", func(h *History) { h.change(Transition{IsReplays: 1}) }, Finality},
@@ -86,6 +150,16 @@ func TestCheckFindsEveryKindOfViolation(t *testing.T) {
 		{"a write by somebody else", func(h *History) { h.Transitions[2].Writer = "relay-2.1" }, Fencing},
 		{"a write in an older epoch", func(h *History) { h.Transitions[2].Epoch = 1 }, Fencing},
 
+		{"an epoch that is given out twice", func(h *History) {
+			h.Handovers = []Handover{{Instance: "a", Held: true, Epoch: 2}, {Instance: "b", Held: true, Epoch: 2}}
+		}, Fencing},
+
+		{"a backlog that stays too long", func(h *History) { h.Drain = Drain{Backlog: 100, Took: time.Hour} }, Liveness},
+		{"goroutines that stay", func(h *History) { h.Resources = []Resource{{Before: 5, After: 50}} }, Resources},
+		{"too much memory", func(h *History) { h.Resources = []Resource{{MaxRSS: 2 << 30}} }, Resources},
+		{"too many connections", func(h *History) { h.Resources = []Resource{{Connections: 11}} }, Resources},
+
+		{"an advisory lock", func(h *History) { h.Final.Leftovers = []string{"advisory lock"} }, Limbo},
 		{"a pending row", func(h *History) { h.Final.Rows[0].Published = false }, Limbo},
 		{"a lease that is still held", func(h *History) { h.Final.Held = []Held{{By: "relay-2.1"}} }, Limbo},
 		{"a batch that is still recorded", func(h *History) { h.Final.Batches = 1 }, Limbo},
@@ -113,7 +187,35 @@ func TestCheckAllowsWhatTheGuaranteesAllow(t *testing.T) {
 		{"a dead event with a reason", func(h *History) { h.bury(4, "crash") }},
 		{"an unknown transaction that committed", func(h *History) { h.Transactions[0].Outcome = Unknown }},
 		{"an unknown transaction that did not commit", func(h *History) { h.Transactions[3].Outcome = Unknown }},
-		{"a second delivery", func(h *History) { h.deliver(1, 900) }},
+		{"a second delivery after a kill", func(h *History) {
+			h.deliver(1, 900)
+			h.strike(KillRelay, 350, 800, "relay-1.1")
+		}},
+		{"a second delivery after something that struck everybody", func(h *History) {
+			h.deliver(1, 900)
+			h.strike(ImmediateStop, 350, 800)
+		}},
+		{"a second delivery after an ambiguous answer", func(h *History) {
+			h.delivery(4).Accepted, h.delivery(4).Kept = false, true
+			h.deliver(4, 900)
+		}},
+		{"a second delivery after a replay", func(h *History) {
+			h.deliver(1, 900)
+			h.Deliveries[len(h.Deliveries)-1].Replay = 1
+		}},
+		{"a second delivery after a lost lease", func(h *History) {
+			h.deliver(1, 900)
+			h.LogLines = []LogLine{{Relay: "relay-1.1", At: h.BeganAt.Add(600), Text: `{"msg":"lease lost"}`}}
+		}},
+		{"a replay", func(h *History) {
+			h.change(Transition{WasPublished: true, WasAttempts: 3, IsReplays: 1})
+			h.Transitions[4].Writer = coordinator
+		}},
+		{"a row that was deleted in time", func(h *History) {
+			h.Limits.Retention = time.Second
+			h.Transitions = append(h.Transitions, Transition{Deleted: true, Event: id(1), Sequence: 1, WasPublished: true, Age: 2 * time.Second, Writer: "x"})
+			h.Final.Rows = h.Final.Rows[1:]
+		}},
 		{"a refused delivery before the accepted one", func(h *History) {
 			h.deliver(1, 250)
 			h.Deliveries[len(h.Deliveries)-1].Accepted = false
@@ -138,7 +240,7 @@ func TestCheckAllowsWhatTheGuaranteesAllow(t *testing.T) {
 			h.delivery(1).At = 950
 		}},
 		{"a line per second of an outage", func(h *History) { h.say(4, 4) }},
-		{"two lines in a short outage", func(h *History) { h.say(1, 2) }},
+		{"a few lines in a short outage", func(h *History) { h.say(1, 3) }},
 		{"a lease whose release failed", func(h *History) {
 			h.Final.Held = []Held{{By: "relay-2.1"}}
 			h.LogLines = []LogLine{{Relay: "relay-2.1", Text: `{"msg":"lease lost","err":"release: release: context deadline exceeded"}`}}
@@ -160,10 +262,11 @@ func TestSummarizeCounts(t *testing.T) {
 	h := story()
 	h.deliver(1, 900)
 	h.Transactions[0].Outcome = Unknown
+	h.strike(KillRelay, 350, 800, "relay-1.1")
 
 	got := Summarize(h)
 
-	want := Summary{OK: 2, Fail: 1, Unknown: 1, Events: 3, Deliveries: 5, Duplicates: 1, Transitions: 4, Takeovers: 1}
+	want := Summary{OK: 2, Fail: 1, Unknown: 1, Events: 3, Deliveries: 5, Duplicates: 1, Transitions: 4, Takeovers: 1, Faults: 1, Hits: 1}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -178,6 +281,73 @@ func TestTransactionsWithoutAnOutcomeAreUnknown(t *testing.T) {
 	want := []Transaction{{ID: "a", Outcome: OK, Begun: 2, Ended: 3}, {ID: "b", Outcome: Unknown, Begun: 4}}
 	if !slices.EqualFunc(got, want, func(a, b Transaction) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestADeliveryThatWasCutShortIsAmbiguous(t *testing.T) {
+	got := deliveries([]Delivery{{No: 1, Event: id(1), Accepted: true}, {No: 2, Event: id(2), Accepted: true}, {No: 1, Cut: true}})
+	want := []Delivery{{No: 1, Event: id(1), Kept: true}, {No: 2, Event: id(2), Accepted: true}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestAJournalEndsWithItsLastWholeLine(t *testing.T) {
+	path := t.TempDir() + "/journal"
+	if err := os.WriteFile(path, []byte("{\"No\":1}\n{\"No\":2}\n{\"No"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readJournal[Delivery](path)
+	if err != nil || len(got) != 2 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestTakeoversAndHandoversAreTimed(t *testing.T) {
+	h := story()
+	at := func(d time.Duration) time.Time { return h.BeganAt.Add(d) }
+	h.Handovers = []Handover{
+		{Instance: "a", Held: true, Epoch: 1, At: at(time.Second)},
+		{Instance: "b", Held: true, Epoch: 2, At: at(4 * time.Second)},
+		{Instance: "b", Epoch: 2, At: at(6 * time.Second)},
+		{Instance: "c", Held: true, Epoch: 3, At: at(6*time.Second + 10*time.Millisecond)},
+	}
+	h.strike(KillRelay, int64(3*time.Second), int64(3100*time.Millisecond), "a")
+	v := Judge(h)
+	if v.Takeovers.Max != time.Second || v.Handovers.Max != 10*time.Millisecond {
+		t.Errorf("takeovers %+v, handovers %+v", v.Takeovers, v.Handovers)
+	}
+}
+
+// What is saved can be judged again, and the page stands alone.
+func TestASavedReportCanBeCheckedAgain(t *testing.T) {
+	h, dir := story(), t.TempDir()
+	h.drop(1)
+	h.strike(KillRelay, 350, 800, "<relay>")
+	v := Judge(h)
+	if err := Save(dir, h, v, true); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := Judge(loaded); !reflect.DeepEqual(got.Violations, v.Violations) || v.OK() {
+		t.Errorf("saved with %v, loaded with %v", v.Violations, got.Violations)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<svg", "1 violations", KillRelay} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	for _, link := range []string{"http://", "https://", "src="} {
+		if strings.Contains(string(page), link) {
+			t.Errorf("the page needs %q", link)
+		}
 	}
 }
 
@@ -200,6 +370,8 @@ func TestAChangedPayloadDoesNotUnseal(t *testing.T) {
 // other, the second with two events, the last rolled back, and a takeover.
 func story() *History {
 	h := &History{
+		BeganAt: time.Unix(2000, 0),
+		Limits:  Limits{Lease: time.Second, Shards: 1, MaxAttempts: 25, Connections: 8},
 		Transactions: []Transaction{
 			{ID: "t1", Outcome: OK, Begun: 10, Ended: 20, Events: []Event{event(1)}},
 			{ID: "t2", Outcome: OK, Begun: 30, Ended: 40, Events: []Event{event(2), event(3)}},
@@ -212,7 +384,7 @@ func story() *History {
 		h.deliver(n, int64(200+100*n))
 		h.Final.Rows = append(h.Final.Rows, Row{Sequence: int64(n), Event: id(n), Key: "k", Published: true})
 		h.Transitions = append(h.Transitions, Transition{
-			No: int64(n), Sequence: int64(n), IsPublished: true, IsAttempts: 1,
+			No: int64(n), Sequence: int64(n), Event: id(n), At: h.BeganAt.Add(time.Minute), IsPublished: true, IsAttempts: 1,
 			Writer: "relay-1.1", Holder: "relay-1.1", Epoch: int64(1 + n/2),
 		})
 	}
@@ -243,7 +415,11 @@ func (h *History) drop(n int) {
 func (h *History) bury(n int, reason string) {
 	h.drop(n)
 	row := &h.Final.Rows[n-1]
-	row.Published, row.Dead, row.Reason = false, true, reason
+	row.Published, row.Dead, row.Reason, row.Error = false, true, reason, "no"
+}
+
+func (h *History) strike(kind string, from, to int64, targets ...string) {
+	h.Faults = append(h.Faults, Fault{Kind: kind, From: from, To: to, Targets: targets, Hit: true})
 }
 
 // change adds a transition by the present holder.

@@ -52,6 +52,10 @@ type Database interface {
 type Tx interface {
 	Business(ctx context.Context, id string) error
 	Enqueue(ctx context.Context, msg outbox.Message) error
+	EnqueueMany(ctx context.Context, msgs []outbox.Message) error
+	// Savepoint marks the present state, RollbackTo undoes what was done since.
+	Savepoint(ctx context.Context) error
+	RollbackTo(ctx context.Context) error
 	Commit(ctx context.Context) error
 	Rollback(ctx context.Context) error
 }
@@ -69,6 +73,11 @@ func Open(p Place, name string) (Database, error) {
 }
 
 const table = "outbox"
+
+const (
+	savepoint  = `SAVEPOINT torture`
+	rollbackTo = `ROLLBACK TO SAVEPOINT torture`
+)
 
 type sqliteDB struct {
 	db    *sql.DB
@@ -135,6 +144,21 @@ func (t *sqliteTx) Enqueue(ctx context.Context, msg outbox.Message) error {
 	return err
 }
 
+func (t *sqliteTx) EnqueueMany(ctx context.Context, msgs []outbox.Message) error {
+	_, err := t.store.EnqueueMany(ctx, t.tx, msgs)
+	return err
+}
+
+func (t *sqliteTx) Savepoint(ctx context.Context) error {
+	_, err := t.tx.ExecContext(ctx, savepoint)
+	return err
+}
+
+func (t *sqliteTx) RollbackTo(ctx context.Context) error {
+	_, err := t.tx.ExecContext(ctx, rollbackTo)
+	return err
+}
+
 func (t *sqliteTx) Commit(context.Context) error   { return t.tx.Commit() }
 func (t *sqliteTx) Rollback(context.Context) error { return t.tx.Rollback() }
 
@@ -144,12 +168,16 @@ type postgresDB struct {
 	store *pgstore.Store
 }
 
+// maxConnections is the size of each process's pool.
+const maxConnections = 8
+
 func openPostgres(dsn, name string) (*postgresDB, error) {
 	cfg, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, err
 	}
 	cfg.ConnConfig.RuntimeParams["application_name"] = name
+	cfg.MaxConns = maxConnections
 	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
 	if err != nil {
 		return nil, err
@@ -195,6 +223,21 @@ func (t *postgresTx) Business(ctx context.Context, id string) error {
 
 func (t *postgresTx) Enqueue(ctx context.Context, msg outbox.Message) error {
 	_, err := t.store.Enqueue(ctx, t.tx, msg)
+	return err
+}
+
+func (t *postgresTx) EnqueueMany(ctx context.Context, msgs []outbox.Message) error {
+	_, err := t.store.EnqueueMany(ctx, t.tx, msgs)
+	return err
+}
+
+func (t *postgresTx) Savepoint(ctx context.Context) error {
+	_, err := t.tx.Exec(ctx, savepoint)
+	return err
+}
+
+func (t *postgresTx) RollbackTo(ctx context.Context) error {
+	_, err := t.tx.Exec(ctx, rollbackTo)
 	return err
 }
 

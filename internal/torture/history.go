@@ -1,7 +1,7 @@
 package torture
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,14 +11,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A History is everything that was observed about a run.
+// A History is everything that was observed about a run. It is all the checker needs:
+// saved, it can be checked again anywhere.
 type History struct {
+	Seed   uint64
+	Driver Driver
+	Limits Limits
+	// Began is one moment on the machine's monotonic clock, BeganAt the same one on the
+	// wall clock.
+	Began   int64
+	BeganAt time.Time
+
 	Transactions []Transaction
 	Deliveries   []Delivery
 	Transitions  []Transition // in the order the database made them
+	Handovers    []Handover   // in the order the database made them
+	Faults       []Fault
+	Replays      []Replay
 	Final        Final
+	Drain        Drain
 	Outages      []Outage
 	LogLines     []LogLine
+	Resources    []Resource
+}
+
+// Limits are what the run was configured to keep to.
+type Limits struct {
+	Lease, Poll time.Duration
+	Shards      int
+	MaxAttempts int
+	// MaxBackoff is the longest wait before a refused message is tried again.
+	MaxBackoff time.Duration
+	// Retention is how long published messages are kept; 0 is for ever.
+	Retention time.Duration
+	// Connections is how many each relay may have to the database.
+	Connections int
 }
 
 // A Mark is what a producer wrote about a transaction.
@@ -60,29 +87,39 @@ type Event struct {
 	Key string
 	N   int
 	Sum string // of the payload
+	// Undone: it was enqueued after a savepoint that was rolled back.
+	Undone bool `json:",omitempty"`
 }
 
 // A Delivery is one line of the sink's journal, written before the answer.
 type Delivery struct {
+	No       int // counts the deliveries of a process
 	Event    uuid.UUID
 	Key      string
 	N        int
 	Sequence int64
 	Attempt  int
+	Replay   int `json:",omitempty"`
 	Relay    string
 	Pid      int
 	At       int64
 	Sum      string
 	// Damage says what was wrong with the payload by its own account.
 	Damage string `json:",omitempty"`
-	// Accepted: the answer is a success. Otherwise it is an error.
+	// Accepted: the answer is a success. Otherwise it is an error, and Kept says that
+	// the sink has the message all the same: the answer is ambiguous.
 	Accepted bool
+	Kept     bool `json:",omitempty"`
+	// Cut, of a line of its own: delivery No was to be accepted, and ended with an
+	// error because its context did.
+	Cut bool `json:",omitempty"`
 }
 
 // A Transition is one change of a message row, as the trigger saw it.
 type Transition struct {
 	No                        int64
 	Sequence                  int64
+	Event                     uuid.UUID
 	Deleted                   bool
 	WasPublished, IsPublished bool
 	WasDead, IsDead           bool
@@ -92,6 +129,38 @@ type Transition struct {
 	Writer, Holder string
 	Shard          int
 	Epoch          int64
+	At             time.Time // the database's clock
+	// Age is how long a deleted row had been published.
+	Age time.Duration
+}
+
+// A Handover is one change of a lease, as the trigger saw it.
+type Handover struct {
+	No       int64
+	Shard    int
+	Instance string // who holds it now, or held it when it was released
+	Held     bool
+	Epoch    int64
+	At       time.Time
+}
+
+// A Fault is something that the nemesis did.
+type Fault struct {
+	Kind string
+	// Targets are the processes it was done to. None means everybody.
+	Targets  []string `json:",omitempty"`
+	From, To int64
+	// Hit: it met something that it could break.
+	Hit    bool
+	Detail string
+}
+
+// A Replay is an operator's request to send an event again. Done is when it was
+// answered.
+type Replay struct {
+	Event    uuid.UUID
+	At, Done int64
+	Error    string `json:",omitempty"`
 }
 
 // Final is the database when everything has stopped.
@@ -100,6 +169,9 @@ type Final struct {
 	Rows     []Row
 	Held     []Held
 	Batches  int // recorded and not finished
+	// Leftovers are other things that should not be there: advisory locks, prepared
+	// transactions, sessions idle in a transaction.
+	Leftovers []string
 }
 
 // Held is a lease that has an owner.
@@ -114,8 +186,16 @@ type Row struct {
 	Event           uuid.UUID
 	Key             string
 	Published, Dead bool
-	Reason          string
+	Reason, Error   string
 	Attempts        int
+	Replays         int
+}
+
+// Drain is how the run came to rest after the last fault.
+type Drain struct {
+	Backlog int // messages waiting when producers had stopped
+	Took    time.Duration
+	Done    bool
 }
 
 // An Outage is a time when the database did not run.
@@ -129,6 +209,19 @@ type LogLine struct {
 	Text  string
 	Alien bool
 }
+
+// A Resource is what a relay process used.
+type Resource struct {
+	Relay string
+	// Goroutines before the engine started and after it had stopped.
+	Before, After int
+	MaxRSS        int64 // bytes
+	Connections   int   // the most that were seen at once
+}
+
+// mono converts a time of the wall clock. The two drift apart by less than anything
+// that is judged here, unless somebody sets the clock.
+func (h *History) mono(t time.Time) int64 { return h.Began + int64(t.Sub(h.BeganAt)) }
 
 // now is CLOCK_MONOTONIC: one clock for all processes of the machine, which nobody can
 // set. The monotonic reading inside time.Time is the same one, but cannot be written
@@ -165,23 +258,25 @@ func (j *journal) record(v any) {
 	}
 }
 
+// readJournal reads the whole lines of a journal. A line without its end was being
+// written when the process was killed: what it says had not happened yet.
 func readJournal[T any](path string) ([]T, error) {
-	f, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read journal: %w", err)
 	}
-	defer f.Close()
 	var list []T
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	for line := range bytes.Lines(text) {
+		if !bytes.HasSuffix(line, []byte{'\n'}) {
+			break
+		}
 		var v T
-		if err := json.Unmarshal(lines.Bytes(), &v); err != nil {
+		if err := json.Unmarshal(line, &v); err != nil {
 			return nil, fmt.Errorf("read journal %s line %d: %w", path, len(list)+1, err)
 		}
 		list = append(list, v)
 	}
-	return list, lines.Err()
+	return list, nil
 }
 
 // transactions makes one Transaction of each intent and what became of it.
@@ -195,7 +290,25 @@ func transactions(notes []Note) []Transaction {
 			continue
 		}
 		tx := &list[index[n.Transaction]]
-		tx.Outcome, tx.Begun, tx.Ended = n.Mark, n.Begun, n.At
+		tx.Outcome, tx.Ended = n.Mark, n.At
+		if n.Begun != 0 { // else there was no transaction
+			tx.Begun = n.Begun
+		}
+	}
+	return list
+}
+
+// deliveries makes one Delivery of each line and what was added to it.
+func deliveries(lines []Delivery) []Delivery {
+	list := make([]Delivery, 0, len(lines))
+	index := make(map[int]int)
+	for _, d := range lines {
+		if d.Cut {
+			list[index[d.No]].Accepted, list[index[d.No]].Kept = false, true
+			continue
+		}
+		index[d.No] = len(list)
+		list = append(list, d)
 	}
 	return list
 }

@@ -6,23 +6,98 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/go-outbox/outbox/internal/failpoint"
 	"github.com/go-outbox/outbox/internal/testenv"
 )
 
-// A Fault breaks something, mends it, and says what it did.
-type Fault func(ctx context.Context, dice *rand.Rand) string
+// The kinds of faults.
+const (
+	KillRelay         = "kill -9 relay"
+	KillAtFailpoint   = "kill -9 at failpoint"
+	PauseAtFailpoint  = "SIGSTOP at failpoint"
+	PauseRelay        = "SIGSTOP relay"
+	StopRelay         = "SIGTERM relay"
+	TermStorm         = "SIGTERM storm"
+	RollingRestart    = "rolling restart"
+	KillProducer      = "kill -9 producer"
+	PauseProducer     = "SIGSTOP producer"
+	PauseBackends     = "SIGSTOP backends"
+	TerminateBackends = "pg_terminate_backend"
+	CancelBackends    = "pg_cancel_backend"
+	FastStop          = "fast server stop"
+	ImmediateStop     = "immediate server stop"
+	KillPostmaster    = "kill -9 postmaster"
+	DropCommits       = "COMMIT reply dropped"
+	Blackhole         = "blackhole"
+	HalfOpen          = "replies lost"
+	ResetPeer         = "connections reset"
+	Latency           = "latency"
+	Swizzle           = "swizzle"
+	SinkDown          = "sink down"
+	SinkFoggy         = "sink ambiguous"
+)
+
+// An attack breaks something, mends it, and tells what it did.
+type attack struct {
+	kind   string
+	strike func(ctx context.Context, dice *rand.Rand) Fault
+}
 
 // A Nemesis breaks a run while it works. It strikes from the goroutine of the test, one
 // fault after the other: each kind once in a random order, then again in another.
 type Nemesis struct {
-	Faults []Fault
+	attacks []attack
 	// Between two faults pass Calm[0] to Calm[1].
 	Calm [2]time.Duration
+}
+
+// Only leaves the nemesis the faults whose kind contains a word.
+func (n Nemesis) Only(word string) Nemesis {
+	n.attacks = slices.DeleteFunc(slices.Clone(n.attacks), func(a attack) bool { return !strings.Contains(a.kind, word) })
+	return n
+}
+
+// Nemesis returns everything that can be done to this run. server is nil for SQLite.
+func (r *Run) Nemesis(server *testenv.PGServer) Nemesis {
+	n := Nemesis{Calm: [2]time.Duration{100 * time.Millisecond, 600 * time.Millisecond}}
+	add := func(kind string, strike func(context.Context, *rand.Rand) Fault) {
+		n.attacks = append(n.attacks, attack{kind, strike})
+	}
+	add(KillRelay, r.killRelay)
+	add(PauseRelay, r.pauseRelay)
+	add(StopRelay, r.stopRelay)
+	add(TermStorm, r.termStorm)
+	add(RollingRestart, r.rollingRestart)
+	add(KillProducer, r.killProducer)
+	add(PauseProducer, r.pauseProducer)
+	add(SinkDown, r.weatherAttack(Weather{Down: true}))
+	add(SinkFoggy, r.weatherAttack(Weather{Foggy: 0.3}))
+	if failpoint.Enabled {
+		add(KillAtFailpoint, r.failpointAttack("kill"))
+		add(PauseAtFailpoint, r.failpointAttack("stop"))
+	}
+	if server == nil {
+		return n
+	}
+	add(PauseBackends, r.pauseBackends)
+	add(TerminateBackends, r.backendsAttack("pg_terminate_backend"))
+	add(CancelBackends, r.backendsAttack("pg_cancel_backend"))
+	add(FastStop, r.stopServer(server, testenv.Fast))
+	add(ImmediateStop, r.stopServer(server, testenv.Immediate))
+	add(KillPostmaster, r.killPostmaster(server))
+	add(DropCommits, r.dropCommits)
+	add(Blackhole, r.linkAttack("timeout", 0, "upstream", "downstream"))
+	add(HalfOpen, r.linkAttack("timeout", 0, "downstream"))
+	add(ResetPeer, r.linkAttack("reset_peer", 0, "upstream", "downstream"))
+	add(Latency, r.linkAttack("latency", 250, "upstream", "downstream"))
+	add(Swizzle, r.swizzle)
+	return n
 }
 
 // Torment lets the nemesis work for about d.
@@ -33,31 +108,43 @@ func (r *Run) Torment(n Nemesis, d time.Duration) {
 	var order []int
 	for time.Since(began) < d && wait(ctx, between(dice, n.Calm[0], n.Calm[1])) {
 		if len(order) == 0 {
-			order = dice.Perm(len(n.Faults))
+			order = dice.Perm(len(n.attacks))
 		}
-		at := time.Since(began)
-		r.t.Logf("%6.2fs %s", at.Seconds(), n.Faults[order[0]](ctx, dice))
+		a := n.attacks[order[0]]
 		order = order[1:]
+		from := now()
+		f := a.strike(ctx, dice)
+		f.Kind, f.From, f.To = a.kind, from, now()
+		r.history.Faults = append(r.history.Faults, f)
+		r.t.Logf("%6.2fs %s: %s", float64(from-r.history.Began)/1e9, f.Kind, f.Detail)
 	}
 }
 
 // victim chooses a relay: the first time, and mostly, one that holds a lease, because
-// the others have little to lose.
-func (r *Run) victim(ctx context.Context, dice *rand.Rand) *Position {
+// the others have little to lose. busy says that it has messages in flight.
+func (r *Run) victim(ctx context.Context, dice *rand.Rand) (p *Position, busy bool) {
 	anyone, first := r.relays[dice.IntN(len(r.relays))], !r.struck
 	r.struck = true
 	if !first && dice.Float64() < 0.3 {
-		return anyone
+		busy, _ := r.busy(ctx, anyone.Name()) // a database that does not answer knows nothing
+		return anyone, busy
 	}
 	for range 100 { // a lease may be between two owners
 		if p := r.holder(ctx); p != nil {
-			return p
+			busy, _ := r.busy(ctx, p.Name())
+			return p, busy
 		}
 		if !first || !wait(ctx, 100*time.Millisecond) {
 			break
 		}
 	}
-	return anyone
+	return anyone, false
+}
+
+func (r *Run) busy(ctx context.Context, name string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return Busy(ctx, r.db.SQL(), name)
 }
 
 // holder returns a relay that holds a lease and lives, or nil.
@@ -69,49 +156,191 @@ func (r *Run) holder(ctx context.Context) *Position {
 		return nil // the database may just be coming back
 	}
 	for _, p := range r.relays {
-		if slices.Contains(names, p.process.Spec.Name) {
+		if slices.Contains(names, p.Name()) {
 			return p
 		}
 	}
 	return nil
 }
 
-// KillRelay kills a relay and starts another in its place a little later.
-func (r *Run) KillRelay(ctx context.Context, dice *rand.Rand) string {
-	p, pause := r.victim(ctx, dice), between(dice, 0, 500*time.Millisecond)
-	name := p.process.Spec.Name
+// killRelay kills a relay and starts another in its place a little later.
+func (r *Run) killRelay(ctx context.Context, dice *rand.Rand) Fault {
+	p, busy := r.victim(ctx, dice)
+	return r.kill(ctx, p, between(dice, 0, 500*time.Millisecond), busy)
+}
+
+func (r *Run) killProducer(ctx context.Context, dice *rand.Rand) Fault {
+	return r.kill(ctx, r.producers[dice.IntN(len(r.producers))], between(dice, 0, 500*time.Millisecond), true)
+}
+
+func (r *Run) kill(ctx context.Context, p *Position, pause time.Duration, hit bool) Fault {
+	name := p.Name()
 	p.Kill()
 	wait(ctx, pause)
 	p.Start()
-	return fmt.Sprintf("kill -9 %s, %s started after %s", name, p.process.Spec.Name, pause.Round(time.Millisecond))
+	return Fault{
+		Targets: []string{name}, Hit: hit,
+		Detail: fmt.Sprintf("%s, and %s after %s", name, p.Name(), pause.Round(time.Millisecond)),
+	}
 }
 
-// PauseRelay stops a relay for longer than its lease and lets it go on as if nothing had
+// pauseRelay stops a relay for longer than its lease and lets it go on as if nothing had
 // happened.
-func (r *Run) PauseRelay(ctx context.Context, dice *rand.Rand) string {
-	p := r.victim(ctx, dice)
-	pause := p.relay.Lease + between(dice, 100*time.Millisecond, 1500*time.Millisecond)
-	p.Signal(syscall.SIGSTOP)
-	wait(ctx, pause)
-	p.Signal(syscall.SIGCONT)
-	return fmt.Sprintf("SIGSTOP %s for %s", p.process.Spec.Name, pause.Round(time.Millisecond))
+func (r *Run) pauseRelay(ctx context.Context, dice *rand.Rand) Fault {
+	p, busy := r.victim(ctx, dice)
+	return r.pause(ctx, p, r.beyondLease(dice), busy)
 }
 
-// PauseBackends stops the server's side of a relay for longer than its lease. What the
+func (r *Run) pauseProducer(ctx context.Context, dice *rand.Rand) Fault {
+	return r.pause(ctx, r.producers[dice.IntN(len(r.producers))], between(dice, 100*time.Millisecond, 2*time.Second), true)
+}
+
+func (r *Run) pause(ctx context.Context, p *Position, d time.Duration, hit bool) Fault {
+	p.Signal(syscall.SIGSTOP)
+	wait(ctx, d)
+	p.Signal(syscall.SIGCONT)
+	return Fault{Targets: []string{p.Name()}, Hit: hit, Detail: fmt.Sprintf("%s for %s", p.Name(), d.Round(time.Millisecond))}
+}
+
+func (r *Run) beyondLease(dice *rand.Rand) time.Duration {
+	return r.history.Limits.Lease + between(dice, 100*time.Millisecond, time.Second)
+}
+
+// stopRelay stops a relay in order and starts another at once.
+func (r *Run) stopRelay(ctx context.Context, dice *rand.Rand) Fault {
+	p, busy := r.victim(ctx, dice)
+	name := p.Name()
+	p.Stop()
+	p.Start()
+	return Fault{Targets: []string{name}, Hit: busy, Detail: name + ", and " + p.Name()}
+}
+
+// termStorm stops the relays of one position again and again, ready or not.
+func (r *Run) termStorm(ctx context.Context, dice *rand.Rand) Fault {
+	p, busy := r.victim(ctx, dice)
+	f := Fault{Hit: busy}
+	n := 3 + dice.IntN(4)
+	for range n {
+		f.Targets = append(f.Targets, p.Name())
+		p.Stop()
+		p.Start()
+		wait(ctx, between(dice, 0, 300*time.Millisecond))
+	}
+	f.Detail = fmt.Sprintf("%s %d times", p.name, n)
+	return f
+}
+
+// rollingRestart replaces all relays, one after the other, as a deployment does.
+func (r *Run) rollingRestart(ctx context.Context, dice *rand.Rand) Fault {
+	f := Fault{Hit: true, Detail: fmt.Sprintf("%d relays", len(r.relays))}
+	for _, p := range r.relays {
+		f.Targets = append(f.Targets, p.Name())
+		p.Stop()
+		p.Start()
+		wait(ctx, between(dice, 0, 500*time.Millisecond))
+	}
+	return f
+}
+
+// failpointAttack makes a relay that is at work end or stop itself at a failpoint. Only
+// a relay that takes over comes to the one in recovery: there the owner is killed first.
+func (r *Run) failpointAttack(action string) func(context.Context, *rand.Rand) Fault {
+	return func(ctx context.Context, dice *rand.Rand) Fault {
+		p, _ := r.victim(ctx, dice)
+		place := failpoint.Names[dice.IntN(len(failpoint.Names))]
+		armed := fmt.Sprintf("%s=%s@%d", place, action, 1+dice.IntN(10))
+		f := Fault{Targets: []string{p.Name()}}
+		switch place {
+		case failpoint.Recovered:
+			armed = fmt.Sprintf("%s=%s@1", place, action)
+			owner := p
+			p = r.another(owner)
+			f.Targets = append(f.Targets, p.Name())
+			r.arm(p, armed)
+			owner.Kill()
+			defer owner.Start()
+		case failpoint.Settling:
+			armed += fmt.Sprintf("+%dus", 1+dice.IntN(3000))
+			r.arm(p, armed)
+		case failpoint.Purged:
+			armed = fmt.Sprintf("%s=%s@1", place, action)
+			r.arm(p, armed)
+		default:
+			r.arm(p, armed)
+		}
+		f.Detail = p.Name() + " at " + armed
+		f.Hit = awaitEnd(ctx, p.process, 2*r.history.Limits.Lease+time.Second)
+		if !f.Hit {
+			r.arm(p, "")
+			f.Hit = awaitEnd(ctx, p.process, 100*time.Millisecond) // it may have been about to
+		}
+		switch {
+		case p.process.Ended():
+			p.Start()
+		case f.Hit:
+			wait(ctx, r.beyondLease(dice))
+			p.Signal(syscall.SIGCONT)
+		}
+		return f
+	}
+}
+
+func (r *Run) arm(p *Position, text string) {
+	if err := p.process.arm(text); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// another returns a relay besides p.
+func (r *Run) another(p *Position) *Position {
+	for _, other := range r.relays {
+		if other != p {
+			return other
+		}
+	}
+	return p
+}
+
+// awaitEnd waits until a process has ended or stopped itself.
+func awaitEnd(ctx context.Context, p *Process, patience time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for !p.Ended() && !p.stopped() {
+		if !wait(ctx, 20*time.Millisecond) {
+			return false
+		}
+	}
+	return true
+}
+
+// weatherAttack changes what the sink does for a while.
+func (r *Run) weatherAttack(w Weather) func(context.Context, *rand.Rand) Fault {
+	return func(ctx context.Context, dice *rand.Rand) Fault {
+		d := between(dice, 300*time.Millisecond, 2*time.Second)
+		r.changeWeather(func(now *Weather) { now.Down, now.Foggy = w.Down, w.Foggy })
+		wait(ctx, d)
+		r.changeWeather(func(now *Weather) { now.Down, now.Foggy = false, 0 })
+		return Fault{Hit: true, Targets: []string{"sink"}, Detail: d.Round(time.Millisecond).String()}
+	}
+}
+
+// pauseBackends stops the server's side of a relay for longer than its lease. What the
 // relay has sent waits in the sockets and runs when another relay has taken over: the
 // relay can do nothing about it any more, only the fence can.
-func (r *Run) PauseBackends(ctx context.Context, dice *rand.Rand) string {
-	p := r.victim(ctx, dice)
-	pause := p.relay.Lease + between(dice, 100*time.Millisecond, 1500*time.Millisecond)
-	pids, err := r.backends(ctx, `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1`,
-		p.process.Spec.Name)
+func (r *Run) pauseBackends(ctx context.Context, dice *rand.Rand) Fault {
+	p, _ := r.victim(ctx, dice)
+	d := r.beyondLease(dice)
+	pids, err := r.backends(ctx, `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1`, p.Name())
 	if err != nil {
 		r.t.Errorf("find backends: %v", err)
 	}
 	r.signal(pids, syscall.SIGSTOP)
-	wait(ctx, pause)
+	wait(ctx, d)
 	r.signal(pids, syscall.SIGCONT)
-	return fmt.Sprintf("SIGSTOP %d backends of %s for %s", len(pids), p.process.Spec.Name, pause.Round(time.Millisecond))
+	return Fault{
+		Targets: []string{p.Name()}, Hit: len(pids) > 0,
+		Detail: fmt.Sprintf("%d of %s for %s", len(pids), p.Name(), d.Round(time.Millisecond)),
+	}
 }
 
 // signal sends a signal to server processes. One that has ended meanwhile is fine.
@@ -123,15 +352,23 @@ func (r *Run) signal(pids []int, s syscall.Signal) {
 	}
 }
 
-// TerminateBackends ends server connections under the hands of their owners.
-func (r *Run) TerminateBackends(ctx context.Context, dice *rand.Rand) string {
-	whose := []string{"relay-%", "%-%"}[dice.IntN(2)]
-	pids, err := r.backends(ctx, `SELECT pid FROM pg_stat_activity
-		WHERE datname = current_database() AND application_name LIKE $1 AND pg_terminate_backend(pid)`, whose)
-	if err != nil {
-		r.t.Errorf("terminate backends: %v", err)
+// backendsAttack ends or cancels what server connections do under the hands of their
+// owners, a few times in a row.
+func (r *Run) backendsAttack(function string) func(context.Context, *rand.Rand) Fault {
+	return func(ctx context.Context, dice *rand.Rand) Fault {
+		whose := []string{"relay-%", "%-%"}[dice.IntN(2)]
+		n, times := 0, 1+dice.IntN(3)
+		for range times {
+			pids, err := r.backends(ctx, `SELECT pid FROM pg_stat_activity
+				WHERE datname = current_database() AND application_name LIKE $1 AND `+function+`(pid)`, whose)
+			if err != nil {
+				r.t.Errorf("%s: %v", function, err)
+			}
+			n += len(pids)
+			wait(ctx, between(dice, 0, 200*time.Millisecond))
+		}
+		return Fault{Hit: n > 0, Detail: fmt.Sprintf("%d connections of %s in %d strikes", n, whose, times)}
 	}
-	return fmt.Sprintf("pg_terminate_backend of %d connections of %s", len(pids), whose)
 }
 
 // backends runs a query that returns process ids, on a connection of its own.
@@ -150,16 +387,99 @@ func (r *Run) backends(ctx context.Context, query, whose string) ([]int, error) 
 	return pgx.CollectRows(rows, pgx.RowTo[int])
 }
 
-// CrashServer returns a fault that stops the server as in a crash and starts it again
-// after 1 s to longest.
-func (r *Run) CrashServer(server *testenv.PGServer, longest time.Duration) Fault {
-	return func(ctx context.Context, dice *rand.Rand) string {
-		pause := between(dice, time.Second, longest)
-		server.Stop(testenv.Immediate)
-		from := time.Now()
-		wait(ctx, pause)
-		r.outages = append(r.outages, Outage{From: from, To: time.Now()})
-		server.Start() //nolint:contextcheck // a server that starts must not be given up halfway
-		return fmt.Sprintf("immediate server stop for %s", pause.Round(time.Millisecond))
+// stopServer stops the server, cleanly or as in a crash, and starts it again.
+func (r *Run) stopServer(server *testenv.PGServer, mode testenv.StopMode) func(context.Context, *rand.Rand) Fault {
+	return func(ctx context.Context, dice *rand.Rand) Fault {
+		d := between(dice, 0, 2*time.Second)
+		server.Stop(mode)
+		r.outage(ctx, server, d) //nolint:contextcheck // a server that starts must not be given up halfway
+		return Fault{Hit: true, Detail: d.Round(time.Millisecond).String()}
 	}
+}
+
+// killPostmaster kills the server's first process; its children notice and end.
+func (r *Run) killPostmaster(server *testenv.PGServer) func(context.Context, *rand.Rand) Fault {
+	return func(ctx context.Context, dice *rand.Rand) Fault {
+		d := between(dice, 0, 2*time.Second)
+		if err := syscall.Kill(server.Pid(), syscall.SIGKILL); err != nil {
+			r.t.Errorf("kill the server: %v", err)
+		}
+		wait(ctx, d)   // its children are still about: no outage to be silent in
+		server.Start() //nolint:contextcheck // a server that starts must not be given up halfway
+		return Fault{Hit: true, Detail: d.Round(time.Millisecond).String()}
+	}
+}
+
+func (r *Run) outage(ctx context.Context, server *testenv.PGServer, d time.Duration) {
+	from := time.Now()
+	wait(ctx, d)
+	r.history.Outages = append(r.history.Outages, Outage{From: from, To: time.Now()})
+	server.Start()
+}
+
+// dropCommits makes the answers to some commits of a producer disappear.
+func (r *Run) dropCommits(ctx context.Context, dice *rand.Rand) Fault {
+	p := r.producers[dice.IntN(len(r.producers))]
+	w, n := p.link.wire, int64(1+dice.IntN(10))
+	before := w.dropped.Load()
+	w.armed.Store(n)
+	wait(ctx, between(dice, 200*time.Millisecond, time.Second))
+	w.armed.Store(0)
+	dropped := w.dropped.Load() - before
+	return Fault{Targets: []string{p.Name()}, Hit: dropped > 0, Detail: fmt.Sprintf("%d of %s", dropped, p.Name())}
+}
+
+// linkAttack poisons the link of a relay or, one time in four, of a producer.
+func (r *Run) linkAttack(kind string, latency int, streams ...string) func(context.Context, *rand.Rand) Fault {
+	return func(ctx context.Context, dice *rand.Rand) Fault {
+		p, busy := r.victim(ctx, dice)
+		if dice.IntN(4) == 0 {
+			p, busy = r.producers[dice.IntN(len(r.producers))], true
+		}
+		var toxins []toxin
+		for _, stream := range streams {
+			attributes := map[string]int{"timeout": 0}
+			if latency > 0 {
+				attributes = map[string]int{"latency": 1 + dice.IntN(latency), "jitter": 1 + dice.IntN(latency)}
+			}
+			toxins = append(toxins, toxin{Type: kind, Stream: stream, Attributes: attributes})
+		}
+		d := between(dice, 100*time.Millisecond, 2*r.history.Limits.Lease)
+		r.poisoned(p.link, toxins, func() { wait(ctx, d) })
+		return Fault{Targets: []string{p.Name()}, Hit: busy, Detail: fmt.Sprintf("%s for %s", p.Name(), d.Round(time.Millisecond))}
+	}
+}
+
+func (r *Run) poisoned(l *Link, toxins []toxin, meanwhile func()) {
+	cure, err := l.poison(toxins...)
+	if err != nil {
+		r.t.Error(err)
+		return
+	}
+	defer cure() //nolint:contextcheck // a link is cured also when the run is given up
+	meanwhile()
+}
+
+// swizzle cuts off the relays one by one and lets them come back in another order.
+func (r *Run) swizzle(ctx context.Context, dice *rand.Rand) Fault {
+	var f Fault
+	cures := make([]func(), len(r.relays))
+	for _, i := range dice.Perm(len(r.relays)) {
+		cure, err := r.relays[i].link.poison(toxin{Type: "timeout", Stream: "downstream", Attributes: map[string]int{"timeout": 0}})
+		if err != nil {
+			r.t.Error(err)
+			continue
+		}
+		cures[i] = cure
+		f.Targets = append(f.Targets, r.relays[i].Name())
+		wait(ctx, between(dice, 0, r.history.Limits.Lease))
+	}
+	for _, i := range dice.Perm(len(r.relays)) {
+		if cures[i] != nil {
+			cures[i]()
+		}
+		wait(ctx, between(dice, 0, 300*time.Millisecond))
+	}
+	f.Hit, f.Detail = true, fmt.Sprintf("%d relays", len(r.relays))
+	return f
 }

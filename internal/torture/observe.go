@@ -4,6 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"time"
+
+	"github.com/google/uuid"
 )
 
 // Pending counts the messages that are neither published nor dead.
@@ -29,6 +32,35 @@ func Holders(ctx context.Context, db *sql.DB) (names []string, err error) {
 	return names, err
 }
 
+// Busy reports whether a relay holds a lease under which messages are in flight.
+func Busy(ctx context.Context, db *sql.DB, name string) (busy bool, err error) {
+	err = db.QueryRowContext(ctx, `SELECT count(*) > 0 FROM outbox_batch b JOIN outbox_lease l ON l.shard = b.shard AND l.epoch = b.epoch
+		WHERE l.owner IS NOT NULL AND l.instance = $1`, name).Scan(&busy)
+	return busy, err
+}
+
+// Someone returns an event that exists, somewhere at that share of the table.
+func Someone(ctx context.Context, db *sql.DB, at float64) (event uuid.UUID, err error) {
+	err = db.QueryRowContext(ctx, `SELECT CAST(event_id AS text) FROM outbox WHERE sequence >=
+		(SELECT CAST(min(sequence) + (max(sequence) - min(sequence)) * CAST($1 AS double precision) AS bigint) FROM outbox)
+		ORDER BY sequence LIMIT 1`, at).Scan(&event)
+	return event, err
+}
+
+// Connections counts the connections of each process to a server.
+func Connections(ctx context.Context, db *sql.DB) (map[string]int, error) {
+	counts := make(map[string]int)
+	err := each(ctx, db, `SELECT application_name, count(*) FROM pg_stat_activity
+		WHERE datname = current_database() AND backend_type = 'client backend' GROUP BY 1`, func(rows *sql.Rows) error {
+		var name string
+		var n int
+		err := rows.Scan(&name, &n)
+		counts[name] = n
+		return err
+	})
+	return counts, err
+}
+
 // observe reads what the database has to say when everything has stopped.
 func (h *History) observe(ctx context.Context, db *sql.DB) error {
 	h.Final.Business = make(map[string]bool)
@@ -45,18 +77,26 @@ func (h *History) observe(ctx context.Context, db *sql.DB) error {
 		return err
 	})
 	read(`SELECT sequence, CAST(event_id AS text), msg_key, published_at IS NOT NULL, dead_at IS NOT NULL,
-		coalesce(dead_reason, ''), attempts FROM outbox ORDER BY sequence`, func(rows *sql.Rows) error {
+		coalesce(dead_reason, ''), coalesce(last_error, ''), attempts, replays FROM outbox ORDER BY sequence`, func(rows *sql.Rows) error {
 		var r Row
-		err := rows.Scan(&r.Sequence, &r.Event, &r.Key, &r.Published, &r.Dead, &r.Reason, &r.Attempts)
+		err := rows.Scan(&r.Sequence, &r.Event, &r.Key, &r.Published, &r.Dead, &r.Reason, &r.Error, &r.Attempts, &r.Replays)
 		h.Final.Rows = append(h.Final.Rows, r)
 		return err
 	})
-	read(`SELECT no, sequence, deleted, was_published, is_published, was_dead, is_dead, was_attempts, is_attempts,
-		was_replays, is_replays, writer, holder, shard, epoch FROM torture_witness ORDER BY no`, func(rows *sql.Rows) error {
+	read(`SELECT no, sequence, CAST(event_id AS text), deleted, was_published, is_published, was_dead, is_dead, was_attempts, is_attempts,
+		was_replays, is_replays, writer, holder, shard, epoch, age, at FROM torture_witness ORDER BY no`, func(rows *sql.Rows) error {
 		var t Transition
-		err := rows.Scan(&t.No, &t.Sequence, &t.Deleted, &t.WasPublished, &t.IsPublished, &t.WasDead, &t.IsDead,
-			&t.WasAttempts, &t.IsAttempts, &t.WasReplays, &t.IsReplays, &t.Writer, &t.Holder, &t.Shard, &t.Epoch)
+		var age int64
+		err := rows.Scan(&t.No, &t.Sequence, &t.Event, &t.Deleted, &t.WasPublished, &t.IsPublished, &t.WasDead, &t.IsDead,
+			&t.WasAttempts, &t.IsAttempts, &t.WasReplays, &t.IsReplays, &t.Writer, &t.Holder, &t.Shard, &t.Epoch, &age, (*moment)(&t.At))
+		t.Age = time.Duration(age) * time.Microsecond
 		h.Transitions = append(h.Transitions, t)
+		return err
+	})
+	read(`SELECT no, shard, instance, held, epoch, at FROM torture_lease ORDER BY no`, func(rows *sql.Rows) error {
+		var l Handover
+		err := rows.Scan(&l.No, &l.Shard, &l.Instance, &l.Held, &l.Epoch, (*moment)(&l.At))
+		h.Handovers = append(h.Handovers, l)
 		return err
 	})
 	read(`SELECT shard, instance FROM outbox_lease WHERE owner IS NOT NULL ORDER BY shard`, func(rows *sql.Rows) error {
@@ -66,8 +106,39 @@ func (h *History) observe(ctx context.Context, db *sql.DB) error {
 		return err
 	})
 	read(`SELECT count(*) FROM outbox_batch`, func(rows *sql.Rows) error { return rows.Scan(&h.Final.Batches) })
+	if h.Driver == Postgres {
+		read(leftovers, func(rows *sql.Rows) error {
+			var text string
+			err := rows.Scan(&text)
+			h.Final.Leftovers = append(h.Final.Leftovers, text)
+			return err
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("observe: %w", err)
+	}
+	return nil
+}
+
+// leftovers are what no stopped program leaves on a server.
+const leftovers = `
+SELECT 'advisory lock of process ' || pid FROM pg_locks WHERE locktype = 'advisory'
+UNION ALL SELECT 'prepared transaction ' || gid FROM pg_prepared_xacts
+UNION ALL SELECT application_name || ' is ' || state FROM pg_stat_activity
+  WHERE datname = current_database() AND state LIKE 'idle in transaction%'`
+
+// A moment scans a time of either database: a timestamp, or microseconds.
+type moment time.Time
+
+// Scan makes moment a sql.Scanner.
+func (m *moment) Scan(value any) error {
+	switch v := value.(type) {
+	case time.Time:
+		*m = moment(v)
+	case int64:
+		*m = moment(time.UnixMicro(v))
+	default:
+		return fmt.Errorf("%T is no time", value)
 	}
 	return nil
 }

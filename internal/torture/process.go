@@ -79,6 +79,16 @@ func (p *Process) Ended() bool {
 	}
 }
 
+// stopped reports whether the process has been stopped by a signal.
+func (p *Process) stopped() bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return strings.HasPrefix(state, "T")
+}
+
 // Status is the exit status of a process that has ended, -1 after a signal.
 func (p *Process) Status() int { return p.cmd.ProcessState.ExitCode() }
 
@@ -88,6 +98,14 @@ func (p *Process) Signal(s syscall.Signal) error {
 		return fmt.Errorf("signal %s: %w", p.Spec.Name, err)
 	}
 	return nil
+}
+
+// arm arms a failpoint of the process; "" is none.
+func (p *Process) arm(text string) error {
+	if err := os.WriteFile(p.Spec.Journal+armSuffix, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("arm %s: %w", p.Spec.Name, err)
+	}
+	return p.Signal(syscall.SIGUSR1)
 }
 
 // Kill ends the process at once and returns when it is gone.
@@ -109,7 +127,7 @@ func (p *Process) Stop() error {
 	case <-timer.C:
 		return errors.Join(fmt.Errorf("%s did not stop within %s", p.Spec.Name, stopPatience), p.Kill())
 	}
-	if p.Status() != 0 {
+	if p.Status() != 0 && fileExists(p.Spec.Journal) { // else it was asked before it could listen
 		return p.explain()
 	}
 	return nil

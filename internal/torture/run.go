@@ -3,11 +3,14 @@ package torture
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -24,29 +27,35 @@ type Run struct {
 	db    Database
 	dir   string
 
-	producers []*Process
+	producers []*Position
 	relays    []*Position
 	processes []*Process // all that ever ran
-	enqueued  []Transaction
-	outages   []Outage
+	history   History
 	struck    bool // a relay was struck before
+
+	mu          sync.Mutex
+	weather     Weather        // guarded by mu
+	replays     []Replay       // guarded by mu
+	connections map[string]int // by process, the most that were seen; guarded by mu
 }
 
-// A Position is where a relay works. When its process dies another one takes its place,
-// under a new name.
+// A Position is where a process works. When it dies another one takes its place, under
+// a new name.
 type Position struct {
 	run     *Run
 	name    string
 	started int
-	relay   Relay
+	spec    Spec
+	link    *Link // nil: straight to the database
 	process *Process
 }
 
 // NewRun prepares the database. Whatever it starts is gone when t ends.
 func NewRun(t testing.TB, place Place, seed uint64) *Run {
 	t.Helper()
-	r := &Run{t: t, Seed: seed, Place: place, dir: runDir(t)}
-	db, err := Open(place, "coordinator")
+	r := &Run{t: t, Seed: seed, Place: place, dir: runDir(t), connections: make(map[string]int)}
+	r.history = History{Seed: seed, Driver: place.Driver, Began: now(), BeganAt: time.Now()}
+	db, err := Open(place, coordinator)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,8 +65,12 @@ func NewRun(t testing.TB, place Place, seed uint64) *Run {
 	if err := db.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	r.changeWeather(func(*Weather) {})
 	return r
 }
+
+// coordinator is the name under which the run itself changes rows: as an operator.
+const coordinator = "coordinator"
 
 // runDir is where journals and logs go: to the logs of the tests, where a failed run
 // keeps them, or to a directory that goes with the test.
@@ -83,15 +96,25 @@ func (r *Run) killAll() {
 	}
 }
 
-func (r *Run) start(spec Spec) *Process {
+func (r *Run) weatherFile() string { return filepath.Join(r.dir, "weather") }
+
+// changeWeather changes what sinks and producers do. The file is replaced as a whole: who
+// reads it sees the old weather or the new.
+func (r *Run) changeWeather(change func(*Weather)) {
 	r.t.Helper()
-	spec.Seed, spec.Place = r.Seed, r.Place
-	p, err := start(r.dir, spec)
-	if err != nil {
-		r.t.Fatal(err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(&r.weather)
+	text, err := json.Marshal(r.weather)
+	if err == nil {
+		err = os.WriteFile(r.weatherFile()+".new", text, 0o644)
 	}
-	r.processes = append(r.processes, p)
-	return p
+	if err == nil {
+		err = os.Rename(r.weatherFile()+".new", r.weatherFile())
+	}
+	if err != nil {
+		r.t.Errorf("change the weather: %v", err)
+	}
 }
 
 // Produce starts n producers.
@@ -99,16 +122,38 @@ func (r *Run) Produce(n int, p Producer) {
 	r.t.Helper()
 	for range n {
 		name := fmt.Sprintf("producer-%d", len(r.producers)+1)
-		r.producers = append(r.producers, r.start(Spec{Name: name, Producer: &p}))
+		r.producers = append(r.producers, r.position(name, Spec{Producer: &p}))
 	}
 }
 
 // Relay starts a relay.
 func (r *Run) Relay(config Relay) *Position {
 	r.t.Helper()
-	p := &Position{run: r, name: fmt.Sprintf("relay-%d", len(r.relays)+1), relay: config}
-	p.Start()
+	if config.Poll == 0 {
+		config.Poll = 100 * time.Millisecond
+	}
+	r.history.Limits = Limits{
+		Lease: config.Lease, Poll: config.Poll, Shards: max(config.Shards, 1), MaxAttempts: config.MaxAttempts, Retention: config.Retention,
+		MaxBackoff: max(maxBackoff, config.Sink.Later), Connections: maxConnections,
+	}
+	p := r.position(fmt.Sprintf("relay-%d", len(r.relays)+1), Spec{Relay: &config})
 	r.relays = append(r.relays, p)
+	return p
+}
+
+func (r *Run) position(name string, spec Spec) *Position {
+	r.t.Helper()
+	spec.Seed, spec.Place, spec.Weather = r.Seed, r.Place, r.weatherFile()
+	p := &Position{run: r, name: name, spec: spec}
+	if r.Place.Driver == Postgres {
+		link, err := newLink(name, r.Place, spec.Producer != nil)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.t.Cleanup(link.close)
+		p.link, p.spec.Place = link, link.place
+	}
+	p.Start()
 	return p
 }
 
@@ -116,8 +161,18 @@ func (r *Run) Relay(config Relay) *Position {
 func (p *Position) Start() {
 	p.run.t.Helper()
 	p.started++
-	p.process = p.run.start(Spec{Name: fmt.Sprintf("%s.%d", p.name, p.started), Relay: &p.relay})
+	spec := p.spec
+	spec.Name = fmt.Sprintf("%s.%d", p.name, p.started)
+	process, err := start(p.run.dir, spec)
+	if err != nil {
+		p.run.t.Fatal(err)
+	}
+	p.process = process
+	p.run.processes = append(p.run.processes, process)
 }
+
+// Name is that of the present process.
+func (p *Position) Name() string { return p.process.Spec.Name }
 
 // Signal sends the present process a signal.
 func (p *Position) Signal(s syscall.Signal) {
@@ -139,6 +194,14 @@ func (p *Position) Kill() {
 	}
 }
 
+// Stop stops the present process in order.
+func (p *Position) Stop() {
+	p.run.t.Helper()
+	if err := p.process.Stop(); err != nil {
+		p.run.t.Error(err)
+	}
+}
+
 // Enqueue writes each body in a transaction of its own.
 func (r *Run) Enqueue(bodies []body) {
 	r.t.Helper()
@@ -152,7 +215,7 @@ func (r *Run) Enqueue(bodies []body) {
 			r.t.Fatal(err)
 		}
 		tx.Ended = now()
-		r.enqueued = append(r.enqueued, tx)
+		r.history.Transactions = append(r.history.Transactions, tx)
 	}
 }
 
@@ -206,65 +269,82 @@ func (r *Run) Pending() (int, error) {
 func (r *Run) Finish(patience time.Duration) *History {
 	r.t.Helper()
 	for _, p := range r.producers {
-		if err := p.Signal(syscall.SIGTERM); err != nil { // all of them at once
-			r.t.Error(err)
-		}
+		p.Signal(syscall.SIGTERM) // all of them at once
 	}
 	for _, p := range r.producers {
-		if err := p.Stop(); err != nil {
-			r.t.Error(err)
-		}
+		p.Stop()
 	}
-	began := time.Now()
-	drained := func(ctx context.Context) bool {
-		n, err := Pending(ctx, r.db.SQL())
-		return err == nil && n == 0
-	}
-	if r.until(patience, drained) {
-		r.t.Logf("drained in %s", time.Since(began).Round(time.Millisecond))
-	} else {
-		r.t.Logf("not drained within %s", patience) // what is left, the checker reports
-	}
+	r.drain(patience)
 	for _, p := range r.relays {
-		if err := p.process.Stop(); err != nil {
-			r.t.Error(err)
-		}
+		p.Stop()
 	}
-	h, err := r.history()
-	if err != nil {
+	if err := r.collect(); err != nil {
 		r.t.Fatal(err)
 	}
-	return h
+	return &r.history
 }
 
-func (r *Run) history() (*History, error) {
-	h := &History{Outages: r.outages, Transactions: slices.Clone(r.enqueued)}
+// drain waits until nothing is pending. What is left the checker reports.
+func (r *Run) drain(patience time.Duration) {
+	d := &r.history.Drain
+	var err error
+	if d.Backlog, err = r.Pending(); err != nil {
+		r.t.Errorf("count the backlog: %v", err)
+	}
+	r.t.Logf("draining %d messages", d.Backlog)
+	began := time.Now()
+	d.Done = r.until(patience+time.Duration(d.Backlog)*time.Second/drainRate, func(ctx context.Context) bool {
+		n, err := Pending(ctx, r.db.SQL())
+		return err == nil && n == 0
+	})
+	d.Took = time.Since(began)
+}
+
+// collect reads what everybody wrote down.
+func (r *Run) collect() error {
+	h := &r.history
 	for _, p := range r.processes {
-		switch {
-		case p.Spec.Producer != nil:
-			notes, err := readJournal[Note](p.Spec.Journal)
-			if err != nil {
-				return nil, err
-			}
-			h.Transactions = append(h.Transactions, transactions(notes)...)
-		case fileExists(p.Spec.Journal): // else it was killed before it began
-			deliveries, err := readJournal[Delivery](p.Spec.Journal)
-			if err != nil {
-				return nil, err
-			}
-			h.Deliveries = append(h.Deliveries, deliveries...)
-			lines, err := p.logLines()
-			if err != nil {
-				return nil, err
-			}
-			h.LogLines = append(h.LogLines, lines...)
+		if !fileExists(p.Spec.Journal) {
+			continue // it was killed before it began
+		}
+		if err := h.addProcess(p); err != nil {
+			return err
 		}
 	}
 	slices.SortStableFunc(h.Deliveries, func(a, b Delivery) int { return cmp.Compare(a.At, b.At) })
-	if err := h.observe(r.t.Context(), r.db.SQL()); err != nil {
-		return nil, err
+	r.mu.Lock()
+	h.Replays = slices.Clone(r.replays)
+	for i := range h.Resources {
+		h.Resources[i].Connections = r.connections[h.Resources[i].Relay]
 	}
-	return h, nil
+	r.mu.Unlock()
+	return h.observe(r.t.Context(), r.db.SQL())
+}
+
+func (h *History) addProcess(p *Process) error {
+	if p.Spec.Producer != nil {
+		notes, err := readJournal[Note](p.Spec.Journal)
+		h.Transactions = append(h.Transactions, transactions(notes)...)
+		return err
+	}
+	lines, err := readJournal[Delivery](p.Spec.Journal)
+	if err != nil {
+		return err
+	}
+	h.Deliveries = append(h.Deliveries, deliveries(lines)...)
+	said, err := p.logLines()
+	if err != nil {
+		return err
+	}
+	h.LogLines = append(h.LogLines, said...)
+	if text, err := os.ReadFile(p.Spec.Journal + ".used"); err == nil { // else it was killed
+		var used Resource
+		if err := json.Unmarshal(text, &used); err != nil {
+			return err
+		}
+		h.Resources = append(h.Resources, used)
+	}
+	return nil
 }
 
 func fileExists(path string) bool {

@@ -1,39 +1,50 @@
 package torture
 
-import "github.com/google/uuid"
-
 // Summary counts what happened, so that a run that showed nothing is noticed.
 type Summary struct {
-	OK, Fail, Unknown             int // transactions
-	Events, Deliveries, Refused   int
-	Duplicates                    int // accepted deliveries beyond the first of each event
-	Dead, Transitions, Takeovers  int
-	OutageLines, Outages, LogSize int
+	OK, Fail, Unknown            int // transactions
+	Events                       int // committed
+	Deliveries, Refused          int
+	Duplicates                   int // deliveries of what the sink already had
+	Dead, Transitions, Takeovers int
+	Replays, Purged              int
+	Faults, Hits                 int
+	OutageLines, Outages         int
+	LogSize                      int
 }
 
 // Summarize counts a history.
 func Summarize(h *History) Summary {
-	s := Summary{Deliveries: len(h.Deliveries), Transitions: len(h.Transitions), Outages: len(h.Outages), LogSize: len(h.LogLines)}
+	c := newChecker(h)
+	c.duplicates()
+	s := Summary{
+		Deliveries: len(h.Deliveries), Transitions: len(h.Transitions), Outages: len(h.Outages), LogSize: len(h.LogLines),
+		Replays: len(h.Replays), Faults: len(h.Faults), Duplicates: c.extra,
+	}
+	for _, f := range h.Faults {
+		if f.Hit {
+			s.Hits++
+		}
+	}
 	for _, tx := range h.Transactions {
 		switch tx.Outcome {
 		case OK:
 			s.OK++
-			s.Events += len(tx.Events)
+			for _, e := range tx.Events {
+				if !e.Undone {
+					s.Events++
+				}
+			}
 		case Fail:
 			s.Fail++
 		default:
 			s.Unknown++
 		}
 	}
-	accepted := make(map[uuid.UUID]bool)
 	for _, d := range h.Deliveries {
-		switch {
-		case !d.Accepted:
+		if !d.Accepted {
 			s.Refused++
-		case accepted[d.Event]:
-			s.Duplicates++
 		}
-		accepted[d.Event] = accepted[d.Event] || d.Accepted
 	}
 	for _, r := range h.Final.Rows {
 		if r.Dead {
@@ -42,6 +53,10 @@ func Summarize(h *History) Summary {
 	}
 	holders := make(map[int]string)
 	for _, t := range h.Transitions {
+		if t.Deleted {
+			s.Purged++
+			continue
+		}
 		if before, ok := holders[t.Shard]; ok && before != t.Holder {
 			s.Takeovers++
 		}

@@ -27,52 +27,39 @@ const (
 	seedVariable    = "OUTBOX_TORTURE_SEED"
 )
 
-// patience is far more than any start or drain takes: a machine under load is no
-// failure.
-const patience = 90 * time.Second
+// fixedSeed is a plan that every run of the tests repeats.
+const fixedSeed = 20261115
 
 func TestRelaysOnOneSQLiteFileSurviveBeingKilled(t *testing.T) {
-	long(t)
-	t.Parallel()
-	r := NewRun(t, sqliteFile(t), seed(t))
-	config := Relay{
-		Lease: time.Second, Batch: 64, MaxAttempts: 25,
-		Sink: answers(300 * time.Millisecond),
-	}
-	r.Relay(config)
-	r.Relay(config)
-	r.Produce(2, Producer{Keys: 20, Think: 20 * time.Millisecond, Hold: 20 * time.Millisecond})
-	r.AwaitWork(patience)
-
-	r.Torment(Nemesis{Faults: []Fault{r.KillRelay}, Calm: [2]time.Duration{time.Second, 3 * time.Second}}, seconds(t, 8))
-
-	h := r.Finish(patience)
-	Report(t, h)
-	notVacuous(t, h)
+	survive(t, SQLite, 6)
 }
 
 func TestRelaysOnPostgresSurviveKillsPausesAndServerCrashes(t *testing.T) {
+	survive(t, Postgres, 12)
+}
+
+// survive tortures with a plan that is always the same and with a new one, or with the
+// one that the environment asks for.
+func survive(t *testing.T, driver Driver, n int) {
+	t.Helper()
 	long(t)
 	t.Parallel()
-	server := testenv.PrivatePostgres(t)
-	r := NewRun(t, Place{Driver: Postgres, DSN: server.DSN()}, seed(t))
-	config := Relay{
-		Lease: 1500 * time.Millisecond, Batch: 32, MaxAttempts: 25, Shards: 1 + int(r.Seed%2),
-		Sink: answers(time.Second),
+	plans := map[string]uint64{"the same plan": fixedSeed, "a new plan": rand.Uint64()}
+	if text := os.Getenv(seedVariable); text != "" {
+		s, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("%s: %v", seedVariable, err)
+		}
+		plans = map[string]uint64{"the plan of the environment": s}
 	}
-	r.Relay(config)
-	r.Relay(config)
-	r.Produce(8, Producer{Keys: 40, Think: 50 * time.Millisecond, Hold: 300 * time.Millisecond})
-	r.AwaitWork(patience)
-
-	r.Torment(Nemesis{
-		Faults: []Fault{r.KillRelay, r.PauseRelay, r.PauseBackends, r.TerminateBackends, r.CrashServer(server, 4*time.Second)},
-		Calm:   [2]time.Duration{500 * time.Millisecond, 1500 * time.Millisecond},
-	}, seconds(t, 12))
-
-	h := r.Finish(patience)
-	Report(t, h)
-	notVacuous(t, h)
+	for name, seed := range plans {
+		t.Run(name, func(t *testing.T) {
+			t.Logf("%s=%d repeats this plan", seedVariable, seed)
+			h := Torture(t, Options{Driver: driver, Seed: seed, Torment: seconds(t, n), Think: 50 * time.Millisecond})
+			Report(t, h)
+			notVacuous(t, h)
+		})
+	}
 }
 
 // A message that ends its process costs at most three processes, and nobody else.
@@ -94,7 +81,7 @@ func TestAMessageThatEndsItsProcessDiesAlone(t *testing.T) {
 
 func poisoned(t *testing.T, place Place, maxAttempts int) {
 	const messages, poisonAt, maxDeaths = 500, 250, 3
-	r := NewRun(t, place, seed(t))
+	r := NewRun(t, place, fixedSeed)
 	bodies := make([]body, messages)
 	for i := range bodies {
 		bodies[i] = body{Transaction: fmt.Sprint("tx-", i), Event: uuid.New(), Key: fmt.Sprint("key-", i%100), N: i}
@@ -138,6 +125,8 @@ func superviseUntilDrained(t *testing.T, r *Run, p *Position, maxDeaths int) (de
 			if deaths++; deaths > maxDeaths {
 				t.Fatalf("%d processes died", deaths)
 			}
+			at := now()
+			r.history.Faults = append(r.history.Faults, Fault{Kind: "poison", Targets: []string{p.Name()}, From: at, To: at, Hit: true})
 			p.Start()
 		case <-look.C:
 			n, err := r.Pending()
@@ -153,15 +142,10 @@ func superviseUntilDrained(t *testing.T, r *Run, p *Position, maxDeaths int) (de
 	}
 }
 
-// answers are those of a sink with its bad moments.
-func answers(heavy time.Duration) Sink {
-	return Sink{Errors: 0.05, Slow: 0.1, Delay: 50 * time.Millisecond, Heavy: heavy, Later: 3 * time.Second}
-}
-
 // notVacuous fails a run that had nothing to show.
 func notVacuous(t *testing.T, h *History) {
 	t.Helper()
-	if s := Summarize(h); s.OK == 0 || s.Fail == 0 || s.Refused == 0 || s.Takeovers == 0 {
+	if s := Summarize(h); s.OK == 0 || s.Fail == 0 || s.Refused == 0 || s.Takeovers == 0 || s.Faults == 0 {
 		t.Errorf("the run shows nothing: %+v", s)
 	}
 }
@@ -188,18 +172,4 @@ func seconds(t *testing.T, n int) time.Duration {
 		}
 	}
 	return time.Duration(n) * time.Second
-}
-
-// seed is what the environment says, or new for each test. It is always printed.
-func seed(t *testing.T) uint64 {
-	t.Helper()
-	s := rand.Uint64()
-	if text := os.Getenv(seedVariable); text != "" {
-		var err error
-		if s, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatalf("%s: %v", seedVariable, err)
-		}
-	}
-	t.Logf("%s=%d repeats this plan", seedVariable, s)
-	return s
 }

@@ -4,7 +4,7 @@ package torture
 // transaction that made the change, with who made it and who held the lease then. It
 // believes no relay: a write by a process that does not hold the lease, a published
 // row that changes, a message that comes back from the dead are seen here whatever the
-// logs say.
+// logs say. Another one writes down who takes and gives back leases.
 
 const businessTable = `
 CREATE TABLE torture_business (id text PRIMARY KEY);
@@ -14,6 +14,7 @@ const sqliteWitness = `
 CREATE TABLE torture_witness (
   no            INTEGER PRIMARY KEY AUTOINCREMENT,
   sequence      INTEGER NOT NULL,
+  event_id      TEXT    NOT NULL,
   deleted       INTEGER NOT NULL,
   was_published INTEGER NOT NULL,
   is_published  INTEGER NOT NULL,
@@ -27,24 +28,39 @@ CREATE TABLE torture_witness (
   holder        TEXT    NOT NULL,
   shard         INTEGER NOT NULL,
   epoch         INTEGER NOT NULL,
+  age           INTEGER NOT NULL DEFAULT 0,
   at            INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER))
+);
+CREATE TABLE torture_lease (
+  no       INTEGER PRIMARY KEY AUTOINCREMENT,
+  shard    INTEGER NOT NULL,
+  instance TEXT    NOT NULL,
+  held     INTEGER NOT NULL,
+  epoch    INTEGER NOT NULL,
+  at       INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER))
 );
 CREATE TRIGGER torture_update AFTER UPDATE ON outbox
 BEGIN
-  INSERT INTO torture_witness (sequence, deleted, was_published, is_published, was_dead, is_dead,
+  INSERT INTO torture_witness (sequence, event_id, deleted, was_published, is_published, was_dead, is_dead,
     was_attempts, is_attempts, was_replays, is_replays, writer, holder, shard, epoch)
-  VALUES (OLD.sequence, 0, OLD.published_at IS NOT NULL, NEW.published_at IS NOT NULL,
+  VALUES (OLD.sequence, OLD.event_id, 0, OLD.published_at IS NOT NULL, NEW.published_at IS NOT NULL,
     OLD.dead_at IS NOT NULL, NEW.dead_at IS NOT NULL, OLD.attempts, NEW.attempts, OLD.replays, NEW.replays,
     torture_writer(), (SELECT instance FROM outbox_lease WHERE shard = 0), 0,
     (SELECT epoch FROM outbox_lease WHERE shard = 0));
 END;
 CREATE TRIGGER torture_delete AFTER DELETE ON outbox
 BEGIN
-  INSERT INTO torture_witness (sequence, deleted, was_published, is_published, was_dead, is_dead,
-    was_attempts, is_attempts, was_replays, is_replays, writer, holder, shard, epoch)
-  VALUES (OLD.sequence, 1, OLD.published_at IS NOT NULL, 0, OLD.dead_at IS NOT NULL, 0,
+  INSERT INTO torture_witness (sequence, event_id, deleted, was_published, is_published, was_dead, is_dead,
+    was_attempts, is_attempts, was_replays, is_replays, writer, holder, shard, epoch, age)
+  VALUES (OLD.sequence, OLD.event_id, 1, OLD.published_at IS NOT NULL, 0, OLD.dead_at IS NOT NULL, 0,
     OLD.attempts, 0, OLD.replays, 0, torture_writer(), (SELECT instance FROM outbox_lease WHERE shard = 0), 0,
-    (SELECT epoch FROM outbox_lease WHERE shard = 0));
+    (SELECT epoch FROM outbox_lease WHERE shard = 0),
+    coalesce(CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER) - OLD.published_at, 0));
+END;
+CREATE TRIGGER torture_handover AFTER UPDATE OF owner ON outbox_lease WHEN OLD.owner IS NOT NEW.owner
+BEGIN
+  INSERT INTO torture_lease (shard, instance, held, epoch)
+  VALUES (NEW.shard, coalesce(NEW.instance, ''), NEW.owner IS NOT NULL, NEW.epoch);
 END;
 `
 
@@ -54,6 +70,7 @@ const postgresWitness = `
 CREATE TABLE torture_witness (
   no            bigint      GENERATED ALWAYS AS IDENTITY (CACHE 1) PRIMARY KEY,
   sequence      bigint      NOT NULL,
+  event_id      uuid        NOT NULL,
   deleted       boolean     NOT NULL,
   was_published boolean     NOT NULL,
   is_published  boolean     NOT NULL,
@@ -67,22 +84,40 @@ CREATE TABLE torture_witness (
   holder        text        NOT NULL,
   shard         integer     NOT NULL,
   epoch         bigint      NOT NULL,
+  age           bigint      NOT NULL,
   at            timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE TABLE torture_lease (
+  no       bigint      GENERATED ALWAYS AS IDENTITY (CACHE 1) PRIMARY KEY,
+  shard    integer     NOT NULL,
+  instance text        NOT NULL,
+  held     boolean     NOT NULL,
+  epoch    bigint      NOT NULL,
+  at       timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE FUNCTION torture_note() RETURNS trigger LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   lease outbox_lease%ROWTYPE;
 BEGIN
   SELECT * INTO lease FROM outbox_lease WHERE OLD.slot BETWEEN slot_lo AND slot_hi;
-  INSERT INTO torture_witness (sequence, deleted, was_published, is_published, was_dead, is_dead,
-    was_attempts, is_attempts, was_replays, is_replays, writer, holder, shard, epoch)
-  VALUES (OLD.sequence, TG_OP = 'DELETE',
+  INSERT INTO torture_witness (sequence, event_id, deleted, was_published, is_published, was_dead, is_dead,
+    was_attempts, is_attempts, was_replays, is_replays, writer, holder, shard, epoch, age)
+  VALUES (OLD.sequence, OLD.event_id, TG_OP = 'DELETE',
     OLD.published_at IS NOT NULL, TG_OP = 'UPDATE' AND NEW.published_at IS NOT NULL,
     OLD.dead_at IS NOT NULL, TG_OP = 'UPDATE' AND NEW.dead_at IS NOT NULL,
     OLD.attempts, CASE WHEN TG_OP = 'UPDATE' THEN NEW.attempts ELSE 0 END,
     OLD.replays, CASE WHEN TG_OP = 'UPDATE' THEN NEW.replays ELSE 0 END,
-    current_setting('application_name'), coalesce(lease.instance, ''), coalesce(lease.shard, -1), coalesce(lease.epoch, -1));
+    current_setting('application_name'), coalesce(lease.instance, ''), coalesce(lease.shard, -1), coalesce(lease.epoch, -1),
+    CASE WHEN TG_OP = 'DELETE' THEN coalesce(extract(epoch FROM clock_timestamp() - OLD.published_at) * 1000000, 0) ELSE 0 END);
   RETURN NULL;
 END $$;
 CREATE TRIGGER torture_note AFTER UPDATE OR DELETE ON outbox FOR EACH ROW EXECUTE FUNCTION torture_note();
+CREATE FUNCTION torture_handover() RETURNS trigger LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  INSERT INTO torture_lease (shard, instance, held, epoch)
+  VALUES (NEW.shard, coalesce(NEW.instance, ''), NEW.owner IS NOT NULL, NEW.epoch);
+  RETURN NULL;
+END $$;
+CREATE TRIGGER torture_handover AFTER UPDATE OF owner ON outbox_lease FOR EACH ROW
+  WHEN (OLD.owner IS DISTINCT FROM NEW.owner) EXECUTE FUNCTION torture_handover();
 `

@@ -1,0 +1,29 @@
+// Package failpoint lets a harness end or stop the process at named places of the
+// engine, in the middle of what it does.
+//
+// Without the build tag "failpoint" it compiles to nothing: Hit is empty and is
+// inlined away. With the tag it does what the environment asks for, once. It is no
+// way to make a call fail: a process that is hit is gone or stopped.
+package failpoint
+
+// Variable names the environment variable that arms a failpoint:
+// "NAME=ACTION@N[+DELAY]" does ACTION (kill or stop) when NAME is hit for the Nth
+// time, or DELAY later, so that it happens in the middle of what follows.
+const Variable = "OUTBOX_FAILPOINT"
+
+// The places.
+const (
+	// Stepped: a step is durable, and the engine does not know it yet.
+	Stepped = "stepped"
+	// Dispatched: a dispatch has ended, and its outcome is not settled.
+	Dispatched = "dispatched"
+	// Settling: a step is about to be sent. With a delay it is under way.
+	Settling = "settling"
+	// Recovered: batches were adopted, and nothing has been decided about them.
+	Recovered = "recovered"
+	// Purged: the cleaner has deleted a batch and goes on.
+	Purged = "purged"
+)
+
+// Names lists the places.
+var Names = []string{Stepped, Dispatched, Settling, Recovered, Purged}

@@ -1,0 +1,90 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-outbox/outbox"
+)
+
+// Operate lets a person replay messages, any messages, until the returned function is
+// called. Whatever state a message is in, also in flight, it may be sent again.
+func (r *Run) Operate(longest time.Duration) (stop func()) {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		dice := dice(r.Seed, "operator")
+		for wait(ctx, between(dice, 0, longest)) {
+			r.replaySome(ctx, dice)
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+func (r *Run) replaySome(ctx context.Context, dice *rand.Rand) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	event, err := Someone(ctx, r.db.SQL(), dice.Float64())
+	if err != nil {
+		return // no message yet, or no database
+	}
+	replay := Replay{Event: event, At: now()}
+	_, err = r.db.Store().(outbox.Operator).Apply(ctx, outbox.Action{
+		Verb: outbox.VerbReplay, EventID: event, Actor: coordinator, Reason: "torture",
+	})
+	if errors.Is(err, outbox.ErrNotFound) {
+		return // the cleaner was faster
+	}
+	replay.Done = now()
+	if err != nil {
+		replay.Error = err.Error() // it may have happened
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.replays = append(r.replays, replay)
+}
+
+// maxBacklog is how much may wait before producers pause.
+const maxBacklog = 5000
+
+// Watch looks now and then how much is waiting and how many connections each process has
+// to the server, until the returned function is called.
+func (r *Run) Watch() (stop func()) {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for wait(ctx, 500*time.Millisecond) {
+			r.watchBacklog(ctx)
+			if r.Place.Driver == Postgres {
+				r.countConnections(ctx)
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+func (r *Run) watchBacklog(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if n, err := Pending(ctx, r.db.SQL()); err == nil { // else the database is down
+		r.changeWeather(func(now *Weather) { now.Crowded = n > maxBacklog })
+	}
+}
+
+func (r *Run) countConnections(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	counts, err := Connections(ctx, r.db.SQL())
+	if err != nil {
+		return // the database may be down
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, n := range counts {
+		r.connections[name] = max(r.connections[name], n)
+	}
+}

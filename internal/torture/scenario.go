@@ -1,0 +1,87 @@
+package torture
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-outbox/outbox/internal/testenv"
+)
+
+// Options choose a run.
+type Options struct {
+	Driver Driver
+	Seed   uint64
+	// Torment is how long the nemesis works.
+	Torment time.Duration
+	// Calm leaves the nemesis, the operator and ambiguous answers out: then nothing
+	// may be delivered twice.
+	Calm bool
+	// Think is the producers' longest wait between two transactions. Zero is what
+	// suits the database.
+	Think time.Duration
+	// Only leaves the nemesis the faults whose kind contains this.
+	Only string
+}
+
+// patience is far more than any start or drain takes: a machine under load is no
+// failure.
+const patience = 60 * time.Second
+
+// Torture runs producers and relays on a database of their own, lets the nemesis work,
+// and returns what everybody saw when all has come to rest. The seed decides about the
+// number of relays and shards, how they are configured, what producers do and what
+// breaks when.
+func Torture(t testing.TB, o Options) *History {
+	t.Helper()
+	var server *testenv.PGServer
+	place := Place{Driver: o.Driver}
+	if o.Driver == Postgres {
+		server = testenv.PrivatePostgres(t)
+		place.DSN = server.DSN()
+	} else {
+		place.DSN = filepath.Join(t.TempDir(), "torture.db")
+	}
+	r := NewRun(t, place, o.Seed)
+	r.cast(o)
+	r.AwaitWork(patience)
+	stop := r.Watch()
+	if o.Calm {
+		wait(t.Context(), o.Torment)
+	} else {
+		done := r.Operate(400 * time.Millisecond)
+		r.Torment(r.Nemesis(server).Only(o.Only), o.Torment)
+		done()
+	}
+	stop()
+	return r.Finish(patience)
+}
+
+// cast starts the processes of a run, as the seed decides.
+func (r *Run) cast(o Options) {
+	d := dice(o.Seed, "cast")
+	relay := Relay{
+		Lease: between(d, 700*time.Millisecond, 1500*time.Millisecond), Batch: []int{8, 32, 128}[d.IntN(3)], MaxAttempts: 25,
+		Retention: between(d, 2*time.Second, 6*time.Second), Batched: d.IntN(3) == 0,
+		Sink: Sink{
+			Errors: 0.02, Slow: 0.1, Delay: 20 * time.Millisecond, Heavy: time.Second, Later: 2 * time.Second, Ambiguous: 0.005,
+		},
+	}
+	relays, producers := 2+d.IntN(2), 12
+	producer := Producer{Keys: 1000, Think: 8 * time.Millisecond, Hold: 200 * time.Millisecond, Bulk: 60}
+	if r.Place.Driver == Postgres {
+		relay.Shards = 1 + d.IntN(3)
+	} else {
+		producers, producer.Hold, relay.Sink.Heavy = 3, 10*time.Millisecond, 300*time.Millisecond
+	}
+	if o.Calm {
+		relay.Sink.Ambiguous, relay.Batched = 0, false // a garbled answer is ambiguous
+	}
+	if o.Think > 0 {
+		producer.Think = o.Think
+	}
+	for range relays {
+		r.Relay(relay)
+	}
+	r.Produce(producers, producer)
+}
