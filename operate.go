@@ -50,14 +50,16 @@ const (
 	// VerbReschedule makes a message that is not published, dead or in flight
 	// available at Action.At.
 	VerbReschedule Verb = "reschedule"
-	// VerbPause and VerbResume stop and go on with a route, or with the whole
-	// table when Route is empty.
-	VerbPause  Verb = "pause"
+	// VerbPause stops a route, or the whole table when Route is empty.
+	VerbPause Verb = "pause"
+	// VerbResume goes on with what VerbPause stopped.
 	VerbResume Verb = "resume"
-	// VerbRetryHead replays the message at the head of a key, VerbSkipHead
-	// discards it, VerbReleaseKey discards every dead message of the key.
-	VerbRetryHead  Verb = "retry_head"
-	VerbSkipHead   Verb = "skip_head"
+	// VerbRetryHead replays the message at the head of a key: the first that is
+	// dead or waits.
+	VerbRetryHead Verb = "retry_head"
+	// VerbSkipHead discards that message.
+	VerbSkipHead Verb = "skip_head"
+	// VerbReleaseKey discards every dead message of a key.
 	VerbReleaseKey Verb = "release_key"
 	// VerbTrigger makes the relays look at the table at once and makes messages
 	// that wait after a failure available now.
@@ -76,9 +78,10 @@ const (
 	VerbPauseJob  Verb = "pause_job"
 	VerbResumeJob Verb = "resume_job"
 	VerbCancelJob Verb = "cancel_job"
-	// VerbCircuitOpen and VerbCircuitClose are the begin and the end of an outage
-	// of a route, recorded by the relay that noticed.
-	VerbCircuitOpen  Verb = "circuit_open"
+	// VerbCircuitOpen is the begin of an outage of a route, recorded by the relay
+	// that noticed.
+	VerbCircuitOpen Verb = "circuit_open"
+	// VerbCircuitClose is its end.
 	VerbCircuitClose Verb = "circuit_close"
 )
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -138,7 +139,12 @@ const patience = 2 * time.Minute
 // sequential system; others fail when they take too long. Systems that settle before
 // they return are timed from start to return; for the others the clock runs from the
 // first handler call to the last, in their favour.
-func drain(ctx context.Context, s system, q queue, count int, cut time.Duration, handle func([]byte)) (drained, error) {
+func drain(ctx context.Context, s system, q queue, count int, cut time.Duration, handle func([]byte)) (d drained, err error) {
+	stop, err := profile.start(s)
+	if err != nil {
+		return d, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
 	limit := patience
 	if s.slow || s.sequential && !s.settles {
 		limit = cut
@@ -147,7 +153,7 @@ func drain(ctx context.Context, s system, q queue, count int, cut time.Duration,
 	defer cancel()
 	var handled, first, last atomic.Int64
 	start := time.Now()
-	err := q.relay(ctx, func(payload []byte) {
+	err = q.relay(ctx, func(payload []byte) {
 		handle(payload)
 		if ctx.Err() != nil {
 			return // too late to count
@@ -160,7 +166,7 @@ func drain(ctx context.Context, s system, q queue, count int, cut time.Duration,
 			cancel()
 		}
 	})
-	d := drained{handled: int(min(handled.Load(), int64(count))), elapsed: time.Since(start), first: time.Duration(first.Load())}
+	d = drained{handled: int(min(handled.Load(), int64(count))), elapsed: time.Since(start), first: time.Duration(first.Load())}
 	switch {
 	case err != nil && d.handled < count:
 		return d, err

@@ -44,7 +44,8 @@ func enqueueGroups() []group {
 		enqueueCell("business_only_batch_16", nothing, 16, oneRoundTrip),
 	)
 	batch.cells = append(batch.cells, copyCell())
-	return []group{one, many, batch}
+	cost := group{repetitions: 5, cells: []cell{costCell()}}
+	return []group{one, many, cost, batch}
 }
 
 // A transaction is one unit of work of a producer.
@@ -93,35 +94,66 @@ func enqueueCell(workload string, s system, conns int, do transaction) cell {
 	}}
 }
 
-// wakeCell is enqueue_tx_16 with the out-of-band wake-up: a notifier is told after
-// each commit, and somebody listens.
+// wakeCell is enqueue_tx_16 with the out-of-band wake-up.
 func wakeCell() cell {
 	const workload = "enqueue_tx_16_wake"
 	return cell{system: ourKeep, workloads: []string{workload}, run: func(ctx context.Context, b *bench) ([]figure, error) {
-		var rate float64
-		err := b.with(ctx, ourKeep, func(db *database, q queue) (err error) {
-			if err := db.script(ctx, business, "CHECKPOINT"); err != nil {
-				return err
-			}
-			store := q.(*oursQueue).store
-			notifier := store.Notifier(0)
-			side, stop := context.WithCancel(ctx)
-			var group sync.WaitGroup
-			defer group.Wait()
-			defer stop()
-			group.Go(func() { _ = notifier.Run(side) })            // hints may fail
-			group.Go(func() { _ = store.Listen(side, func() {}) }) // ends with side
-			rate, err = hammer(ctx, db, 16, b.sizes.window, func(ctx context.Context, conn *pgx.Conn, n int) error {
-				if err := txWithEvent(ctx, conn, q, n); err != nil {
-					return err
-				}
-				notifier.Notify()
-				return nil
-			})
-			return err
-		})
+		rate, err := wakeRate(ctx, b, b.sizes.window, true)
 		return []figure{{workload, "tx/s", rate}}, err
 	}}
+}
+
+// costCell is what the wake-up takes from the rate of enqueue_tx_16. One repetition is
+// a pair, and every other pair begins with the wake-up, so that a machine that gets
+// slower or faster says nothing.
+func costCell() cell {
+	const workload = "write_path_cost"
+	wakeFirst := false
+	return cell{system: ourKeep, workloads: []string{workload}, run: func(ctx context.Context, b *bench) ([]figure, error) {
+		rates := map[bool]float64{}
+		for _, wake := range []bool{wakeFirst, !wakeFirst} {
+			rate, err := wakeRate(ctx, b, 2*b.sizes.window, wake)
+			if err != nil {
+				return nil, err
+			}
+			rates[wake] = rate
+		}
+		wakeFirst = !wakeFirst
+		return []figure{{workload, "% of the rate", 100 * (1 - rates[true]/rates[false])}}, nil
+	}}
+}
+
+// wakeRate is the rate of enqueue_tx_16, with or without a notifier that is told after
+// each commit and somebody who listens to it.
+func wakeRate(ctx context.Context, b *bench, window time.Duration, wake bool) (rate float64, err error) {
+	err = b.with(ctx, ourKeep, func(db *database, q queue) (err error) {
+		if err := db.script(ctx, business, "CHECKPOINT"); err != nil {
+			return err
+		}
+		notify, stop := listened(ctx, q.(*oursQueue), wake)
+		defer stop()
+		rate, err = hammer(ctx, db, 16, window, func(ctx context.Context, conn *pgx.Conn, n int) error {
+			if err := txWithEvent(ctx, conn, q, n); err != nil {
+				return err
+			}
+			notify()
+			return nil
+		})
+		return err
+	})
+	return rate, err
+}
+
+// listened returns what to call after a commit, with a listener on the other side.
+func listened(ctx context.Context, q *oursQueue, wake bool) (notify, stop func()) {
+	notify, stopNotifier := notifier(ctx, q, wake)
+	if !wake {
+		return notify, stopNotifier
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() { _ = q.store.Listen(ctx, func() {}) }) // ends with ctx
+	return notify, func() { stopNotifier(); cancel(); group.Wait() }
 }
 
 const (

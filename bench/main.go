@@ -46,8 +46,13 @@ type options struct {
 	only        []string
 	systems     []string
 	quick       bool
+	smoke       bool
 	json        bool
+	bars        bool
+	markdown    bool
 	svg         string
+	from        string
+	profile     string
 	list        bool
 }
 
@@ -63,8 +68,13 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&only, "only", "", "comma-separated workloads; see --list")
 	f.StringVar(&systems, "systems", "", "comma-separated systems; see --list")
 	f.BoolVar(&o.quick, "quick", false, "the main workloads, smaller, with "+strings.Join(quickSystems[:4], ", ")+": under two minutes")
+	f.BoolVar(&o.smoke, "smoke", false, "with a few hundred messages, to see that everything runs; the figures mean nothing")
 	f.BoolVar(&o.json, "json", false, "print JSON lines instead of a table")
+	f.BoolVar(&o.bars, "bars", false, "print what the project promises and whether it was reached, instead of a table")
+	f.BoolVar(&o.markdown, "markdown", false, "print tables for a document")
 	f.StringVar(&o.svg, "svg", "", "also write a chart to this `file`")
+	f.StringVar(&o.from, "from", "", "measure nothing and report the JSON lines of this `file`")
+	f.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of each of our drains to this `file`, then file.2, file.3 …")
 	f.BoolVar(&o.list, "list", false, "list workloads and systems and exit")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -78,6 +88,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return o, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case o.repetitions < 1:
 		return o, errors.New("--repetitions must be at least 1")
+	case o.json && o.bars:
+		return o, errors.New("--json and --bars exclude each other")
 	}
 	return o, known(o)
 }
@@ -133,6 +145,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		_, err := fmt.Fprintf(stdout, "workloads: %s\nsystems: %s\n", strings.Join(workloads, " "), strings.Join(systems, " "))
 		return err
 	}
+	if o.from != "" {
+		list, err := readResults(o.from)
+		if err != nil {
+			return err
+		}
+		return report(list, o, stdout, io.Discard)
+	}
+	profile.file = o.profile
+	return measure(ctx, o, stdout, stderr)
+}
+
+// measure runs what was asked for on a server of its own, and reports.
+func measure(ctx context.Context, o options, stdout, stderr io.Writer) (err error) {
 	start := time.Now()
 	s, err := startServer(ctx)
 	if err != nil {
@@ -143,7 +168,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		server: s, sizes: full, repetitions: o.repetitions, only: o.only, systems: o.systems,
 		progress: stderr, results: newResults(),
 	}
-	if o.quick {
+	switch {
+	case o.smoke:
+		b.sizes = smoke
+	case o.quick:
 		b.sizes = quick
 	}
 	all := slices.DeleteFunc(groups(), func(g group) bool { return o.quick && len(o.only) == 0 && !g.quick })
@@ -155,25 +183,37 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		version, strings.Join(settings[:3], ", "), runtime.Version(), runtime.NumCPU(), o.repetitions)
 
 	measured := b.run(ctx, all) // what was measured before a failure is still worth printing
-	if err := report(b, o, all, stdout, stderr); err != nil {
+	b.writeSettings(stderr, all)
+	if err := report(b.results.list(), o, stdout, stderr); err != nil {
 		return errors.Join(measured, err)
 	}
 	fmt.Fprintf(stderr, "finished after %s\n", time.Since(start).Round(time.Second))
 	return measured
 }
 
-func report(b *bench, o options, all []group, stdout, stderr io.Writer) error {
-	b.writeSettings(stderr, all)
-	list := b.results.list()
+// report prints results. JSON lines leave standard output to programs, so the bars go
+// to standard error then.
+func report(list []result, o options, stdout, stderr io.Writer) error {
+	list = withBounds(list)
 	if o.svg != "" {
 		if err := chart(o.svg, list); err != nil {
 			return err
 		}
 	}
-	if o.json {
-		return writeJSON(stdout, list)
+	switch {
+	case o.json:
+		if err := writeJSON(stdout, list); err != nil || o.smoke {
+			return err
+		}
+		return writeBars(stderr, list, false, false)
+	case o.bars:
+		return writeBars(stdout, list, true, o.markdown)
 	}
-	return writeTable(stdout, list)
+	if err := writeTable(stdout, list, o.markdown); err != nil || o.smoke {
+		return err
+	}
+	fmt.Fprintln(stdout)
+	return writeBars(stdout, list, false, o.markdown)
 }
 
 func chart(file string, list []result) error {

@@ -117,17 +117,24 @@ func (q *oursQueue) relay(ctx context.Context, handle func(payload []byte)) erro
 }
 
 func (q *oursQueue) dispatcher(handle func(payload []byte)) outbox.Dispatcher {
-	one := outbox.DispatcherFunc(func(_ context.Context, msg outbox.DispatchedMessage) error {
-		handle(msg.Payload)
-		return nil
-	})
-	if !q.batch {
-		return one
+	if q.batch {
+		return batchHandler(handle)
 	}
-	return batchDispatcher{one, handle}
+	return oneByOne(handle)
 }
 
-// A batchDispatcher handles many messages per call.
+func oneByOne(handle func(payload []byte)) outbox.DispatcherFunc {
+	return func(_ context.Context, msg outbox.DispatchedMessage) error {
+		handle(msg.Payload)
+		return nil
+	}
+}
+
+// batchHandler is a dispatcher that takes many messages per call.
+func batchHandler(handle func(payload []byte)) outbox.Dispatcher {
+	return batchDispatcher{oneByOne(handle), handle}
+}
+
 type batchDispatcher struct {
 	outbox.DispatcherFunc
 	handle func(payload []byte)

@@ -4,16 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"syscall"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -32,25 +27,9 @@ var settings = []string{
 	"log_min_messages=warning",
 }
 
-// supervise runs the server until standard input ends, which it also does when this
-// program is killed. Then it stops the server and removes its files.
-const supervise = `
-dir=$1
-shift
-"$@" </dev/null &
-server=$!
-read -r _
-kill -INT "$server"
-wait "$server"
-rm -rf "$dir"
-`
-
 // A server is a private PostgreSQL.
 type server struct {
-	dir   string
-	port  int
-	cmd   *exec.Cmd
-	stdin io.Closer
+	*process
 	admin *pgxpool.Pool
 	made  int // databases
 }
@@ -61,97 +40,32 @@ func startServer(ctx context.Context, more ...string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "outbox-bench-")
+	p, err := newProcess()
 	if err != nil {
 		return nil, err
 	}
-	s := &server{dir: dir}
+	s := &server{process: p}
 	if err := s.start(ctx, bin, slices.Concat(settings, more)); err != nil {
-		log, _ := os.ReadFile(filepath.Join(dir, "log"))
-		return nil, errors.Join(fmt.Errorf("start postgres: %w\n%s", err, log), s.stop(), os.RemoveAll(dir))
+		return nil, errors.Join(err, s.stop())
 	}
 	return s, nil
 }
 
-func (s *server) start(ctx context.Context, bin string, settings []string) error {
-	attr, err := s.giveAway()
-	if err != nil {
-		return err
-	}
+func (s *server) start(ctx context.Context, bin string, settings []string) (err error) {
 	data := filepath.Join(s.dir, "data")
-	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "--pgdata="+data, "--username=postgres", "--auth=trust",
+	err = s.prepare(ctx, filepath.Join(bin, "initdb"), "--pgdata="+data, "--username=postgres", "--auth=trust",
 		"--encoding=UTF8", "--locale=C", "--no-sync")
-	initdb.Dir, initdb.SysProcAttr = s.dir, attr
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w\n%s", err, out)
-	}
-	if s.port, err = freePort(); err != nil {
+	if err != nil {
 		return err
 	}
-	args := []string{"-c", supervise, "supervise", s.dir, filepath.Join(bin, "postgres"), "-D", data, "-c", "port=" + strconv.Itoa(s.port)}
+	if s.admin, err = pgxpool.New(ctx, s.dsn("postgres")); err != nil {
+		return err
+	}
+	argv := []string{filepath.Join(bin, "postgres"), "-D", data, "-c", "port=" + strconv.Itoa(s.port)}
 	for _, setting := range settings {
-		args = append(args, "-c", setting)
+		argv = append(argv, "-c", setting)
 	}
-	log, err := os.Create(filepath.Join(s.dir, "log"))
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	s.cmd = exec.Command("/bin/sh", args...)
-	s.cmd.Dir, s.cmd.SysProcAttr = s.dir, attr
-	s.cmd.Stdout, s.cmd.Stderr = log, log
-	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
-		return err
-	}
-	if err := s.cmd.Start(); err != nil {
-		return err
-	}
-	return s.connect(ctx)
-}
-
-// giveAway hands the directory to an unprivileged user when we are root, because
-// the server refuses to run as root. Its own process group keeps Ctrl-C away.
-func (s *server) giveAway() (*syscall.SysProcAttr, error) {
-	attr := &syscall.SysProcAttr{Setpgid: true}
-	if os.Getuid() != 0 {
-		return attr, nil
-	}
-	who, err := user.Lookup("postgres")
-	if err != nil {
-		if who, err = user.Lookup("nobody"); err != nil {
-			return nil, err
-		}
-	}
-	uid, err := strconv.Atoi(who.Uid)
-	if err != nil {
-		return nil, err
-	}
-	gid, err := strconv.Atoi(who.Gid)
-	if err != nil {
-		return nil, err
-	}
-	attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	return attr, os.Chown(s.dir, uid, gid)
-}
-
-func (s *server) connect(ctx context.Context) error {
-	pool, err := pgxpool.New(ctx, s.dsn("postgres"))
-	if err != nil {
-		return err
-	}
-	s.admin = pool
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	for {
-		if err = pool.Ping(ctx); err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	return s.process.start(ctx, "INT", argv, s.admin.Ping)
 }
 
 // stop returns when the server and its files are gone.
@@ -159,11 +73,7 @@ func (s *server) stop() error {
 	if s.admin != nil {
 		s.admin.Close()
 	}
-	if s.cmd == nil || s.cmd.Process == nil {
-		return nil
-	}
-	s.stdin.Close()
-	return s.cmd.Wait()
+	return s.process.stop()
 }
 
 func (s *server) dsn(database string) string {
@@ -259,13 +169,4 @@ func postgresBin() (string, error) {
 		return "", fmt.Errorf("PostgreSQL is not installed and OUTBOX_TEST_PG_BIN is not set: %w", err)
 	}
 	return filepath.Dir(path), nil
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }

@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,16 +87,35 @@ func writeJSON(w io.Writer, all []result) error {
 	return nil
 }
 
-// writeTable prints the results with the ratio of ours to each.
-func writeTable(w io.Writer, all []result) error {
-	base := map[string]float64{}
-	for _, r := range all {
-		if r.System == "outbox" {
-			base[r.Workload] = r.Median
-		}
+// readResults reads what writeJSON wrote.
+func readResults(file string) (all []result, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "workload\tsystem\tmedian\tmin–max\tunit\toutbox ÷ it\t")
+	defer f.Close()
+	decoder := json.NewDecoder(f)
+	for {
+		var r result
+		err := decoder.Decode(&r)
+		switch {
+		case errors.Is(err, io.EOF) && len(all) == 0:
+			return nil, fmt.Errorf("%s: no results", file)
+		case errors.Is(err, io.EOF):
+			return all, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s: result %d: %w", file, len(all)+1, err)
+		case r.Workload == "" || r.System == "":
+			return nil, fmt.Errorf("%s: result %d has no workload or system: is it of --json?", file, len(all)+1)
+		}
+		all = append(all, r)
+	}
+}
+
+// writeTable prints the results with the ratio of ours to each.
+func writeTable(w io.Writer, all []result, markdown bool) error {
+	f := newFigures(all)
+	rows := [][]string{{"workload", "system", "median", "min–max", "unit", "outbox ÷ it"}}
 	last := ""
 	for _, r := range all {
 		name := r.Workload
@@ -103,10 +124,28 @@ func writeTable(w io.Writer, all []result) error {
 		}
 		last = r.Workload
 		ratio := ""
-		if b, ok := base[r.Workload]; ok && r.System != "outbox" && r.Median > 0 {
-			ratio = fmt.Sprintf("%.2f", b/r.Median)
+		if ours := f.ours(r.Workload); ours >= 0 && r.System != "outbox" && r.Median > 0 {
+			ratio = fmt.Sprintf("%.2f", ours/r.Median)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s–%s\t%s\t%s\t\n", name, r.System, number3(r.Median), number3(r.Min), number3(r.Max), r.Unit, ratio)
+		rows = append(rows, []string{name, r.System, number3(r.Median), number3(r.Min) + "–" + number3(r.Max), r.Unit, ratio})
+	}
+	return writeRows(w, rows, markdown)
+}
+
+// writeRows prints a table with a head, for a terminal or for a document.
+func writeRows(w io.Writer, rows [][]string, markdown bool) error {
+	if markdown {
+		for i, row := range rows {
+			fmt.Fprintf(w, "| %s |\n", strings.Join(row, " | "))
+			if i == 0 {
+				fmt.Fprintln(w, "|"+strings.Repeat("---|", len(row)))
+			}
+		}
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}
 	return t.Flush()
 }

@@ -19,6 +19,11 @@ var charted = []struct{ workload, title string }{
 	{"latency_100_p50", "Commit to handler at 100/s, median"},
 	{"latency_100_p99", "Commit to handler at 100/s, 99th percentile"},
 	{"wal_keep", "Write-ahead log per delivered message"},
+	{"mariadb_drain_delete", "MariaDB: drain, no-op handler, nothing kept"},
+	{"sqlite_drain_delete", "SQLite: drain, no-op handler, nothing kept"},
+	{"sink_kafka", "PostgreSQL to Kafka"},
+	{"sink_nats", "PostgreSQL to NATS JetStream"},
+	{"sink_redis", "PostgreSQL to a Redis stream"},
 }
 
 const (
@@ -26,7 +31,7 @@ const (
 	svgLabel = 130 // width of the system names
 	svgBar   = 16
 	svgRow   = 22
-	svgValue = 150 // room for the figure to the right of a bar
+	svgValue = 170 // room for the figure to the right of a bar
 )
 
 const svgHead = `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-label="%s">
@@ -44,11 +49,12 @@ text { fill: #e6edf3 } .dim { fill: #8d96a0 } .ours { fill: #4493f8 } .peer { fi
 </style>
 `
 
-// writeSVG draws one block of bars per workload, ours first in colour, the
-// yardsticks that are no product in pale, and the range as a line.
+// writeSVG draws one block of bars per workload: ours in colour, the yardsticks that
+// are no product in pale, and the range as a line. Beside each figure of another system
+// is how many times as much ours is.
 func writeSVG(w io.Writer, all []result) error {
 	var body strings.Builder
-	y := 8
+	y := drawLegend(&body)
 	for _, c := range charted {
 		rows := slices.DeleteFunc(slices.Clone(all), func(r result) bool {
 			// The half second of literal would leave nothing of the others to see.
@@ -63,6 +69,18 @@ func writeSVG(w io.Writer, all []result) error {
 	}
 	_, err := io.WriteString(w, body.String()+"</svg>\n")
 	return err
+}
+
+func drawLegend(b *strings.Builder) int {
+	x := svgLabel
+	for _, l := range []struct{ class, text string }{
+		{"ours", "outbox"}, {"peer", "published peers"}, {"yardstick", "yardsticks: no product, or less than one"},
+	} {
+		fmt.Fprintf(b, "<rect class=\"%s\" x=\"%d\" y=\"8\" width=\"12\" height=\"12\" rx=\"2\"/>\n", l.class, x)
+		fmt.Fprintf(b, "<text class=\"dim\" x=\"%d\" y=\"18\">%s</text>\n", x+18, l.text)
+		x += 40 + 7*len(l.text)
+	}
+	return 36
 }
 
 func drawBlock(b *strings.Builder, y int, title string, rows []result) int {
@@ -89,10 +107,24 @@ func drawBlock(b *strings.Builder, y int, title string, rows []result) int {
 			barClass(r.System), svgLabel, y, max(r.Median*scale, 1), svgBar)
 		fmt.Fprintf(b, "<line class=\"range\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>\n",
 			svgLabel+r.Min*scale, middle, svgLabel+r.Max*scale, middle)
-		fmt.Fprintf(b, "<text x=\"%.1f\" y=\"%d\">%s</text>\n", svgLabel+r.Max*scale+6, y+13, number3(r.Median))
+		fmt.Fprintf(b, "<text x=\"%.1f\" y=\"%d\">%s%s</text>\n", svgLabel+max(r.Max*scale, 1)+6, y+13, number3(r.Median), versus(rows, r))
 		y += svgRow
 	}
 	return y + 14
+}
+
+// versus says what ours is in relation to another system.
+func versus(rows []result, r result) string {
+	i := slices.IndexFunc(rows, func(r result) bool { return r.System == "outbox" })
+	if i < 0 || r.System == "outbox" || r.Median <= 0 {
+		return ""
+	}
+	times := rows[i].Median / r.Median
+	digits := 1
+	if times < 2 {
+		digits = 2
+	}
+	return fmt.Sprintf(" <tspan class=\"dim\">outbox × %.*f</tspan>", digits, times)
 }
 
 func barClass(name string) string {

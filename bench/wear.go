@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,11 +13,13 @@ import (
 // wearGroups are about what happens to a rate when the table is not fresh. Each
 // figure has a partner without the wear, from the same group.
 func wearGroups() []group {
-	history := &history{}
-	retained := group{close: history.drop, cells: []cell{
+	long := &history{workload: "retained_5m", share: 1}
+	short := &history{workload: "retained_1m", share: 5}
+	retained := group{close: func(ctx context.Context) error { return errors.Join(long.drop(ctx), short.drop(ctx)) }, cells: []cell{
 		{system: ourKeep, workloads: []string{"retained_0"}, run: fresh},
-		{system: ourKeep, workloads: []string{"retained_5m"}, run: history.drain},
-		{system: ourDefault, workloads: []string{"restart_5m"}, run: history.restart},
+		{system: ourKeep, workloads: []string{"retained_1m"}, run: short.drain, asked: true},
+		{system: ourKeep, workloads: []string{"retained_5m"}, run: long.drain},
+		{system: ourDefault, workloads: []string{"restart_5m"}, run: long.restart},
 	}}
 	pinnedDelete := churnCell(ourDelete, "unpinned_xmin_delete", "pinned_xmin_delete", pinXmin)
 	pinnedDelete.asked = true
@@ -55,6 +58,9 @@ func loadAndSettle(ctx context.Context, db *database, q *oursQueue, from, count 
 // A history is a table with millions of published rows. It takes a minute to make,
 // so its cells share it.
 type history struct {
+	workload string
+	share    int // of sizes.retained: 5 for a fifth
+
 	db   *database
 	q    *oursQueue
 	next int // the next message's number
@@ -73,16 +79,17 @@ func (h *history) open(ctx context.Context, b *bench) (err error) {
 		return err
 	}
 	const slice = 250_000
-	for from := 1; from <= b.sizes.retained; from += slice {
+	retained := b.sizes.retained / h.share
+	for from := 1; from <= retained; from += slice {
 		_, err := h.db.Exec(ctx, fmt.Sprintf(`INSERT INTO %s (event_id, topic, msg_key, tenant_id, payload, content_type, attempts, published_at)
 SELECT %s, '%s', %s, '%s', %s::json, 'application/json', 1, now() FROM generate_series($1::bigint, $2::bigint) AS i`,
-			table, sqlEventID, topic, sqlKey, tenant, sqlPayload), from, min(from+slice-1, b.sizes.retained))
+			table, sqlEventID, topic, sqlKey, tenant, sqlPayload), from, min(from+slice-1, retained))
 		if err != nil {
 			return err
 		}
 	}
-	h.next = b.sizes.retained + 1
-	_, err = h.db.Exec(ctx, `UPDATE `+table+`_lease SET low = $1`, b.sizes.retained)
+	h.next = retained + 1
+	_, err = h.db.Exec(ctx, `UPDATE `+table+`_lease SET low = $1`, retained)
 	return err
 }
 
@@ -100,7 +107,7 @@ func (h *history) drain(ctx context.Context, b *bench) ([]figure, error) {
 		return nil, err
 	}
 	d, err := drain(ctx, ourKeep, h.q, b.sizes.drained, 0, noop)
-	return []figure{{"retained_5m", "msg/s", d.rate()}}, err
+	return []figure{{h.workload, "msg/s", d.rate()}}, err
 }
 
 // restart is the time from Run to the first dispatch, in a pool of its own.
@@ -130,7 +137,7 @@ func (h *history) drop(ctx context.Context) error {
 		return nil
 	}
 	err := h.db.drop(ctx)
-	*h = history{}
+	h.db, h.q = nil, nil
 	return err
 }
 

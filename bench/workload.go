@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -27,22 +29,34 @@ type sizes struct {
 	idle       time.Duration // before an idle relay is looked at
 	watched    time.Duration // for how long
 	large      int           // messages of 1 MiB
-	sqlite     int
+	sqlite     int           // messages of a drain on SQLite
+	mariadb    int           // on MariaDB
+	sink       int           // to a broker
+	webhook    int           // to an HTTP endpoint
 }
 
 var (
 	full = sizes{
-		backlog: 100_000, backlog1ms: 50_000, sequential: 10_000, window: 1500 * time.Millisecond, cut: 4 * time.Second,
+		backlog: 100_000, backlog1ms: 50_000, sequential: 10_000, window: 1200 * time.Millisecond, cut: 3 * time.Second,
 		latency: 4 * time.Second, rates: [2]int{100, 2000}, retained: 5_000_000, drained: 50_000,
-		round: 20_000, free: 6 * time.Second, pinned: 40 * time.Second, tail: 10 * time.Second,
-		backlogs: [3]int{10_000, 100_000, 1_000_000}, idle: time.Minute, watched: 10 * time.Second, large: 300, sqlite: 20_000,
+		round: 20_000, free: 4 * time.Second, pinned: 40 * time.Second, tail: 10 * time.Second,
+		backlogs: [3]int{10_000, 100_000, 1_000_000}, idle: time.Minute, watched: 10 * time.Second, large: 300,
+		sqlite: 20_000, mariadb: 30_000, sink: 50_000, webhook: 10_000,
 	}
 	quick = func() sizes {
 		s := full
 		s.backlog, s.backlog1ms = 50_000, 25_000
-		s.window, s.cut, s.latency = 700*time.Millisecond, 1500*time.Millisecond, 2*time.Second
+		s.window, s.cut, s.latency = 500*time.Millisecond, 1500*time.Millisecond, 2*time.Second
 		return s
 	}()
+	// smoke sizes run everything in a minute or two and measure nothing.
+	smoke = sizes{
+		backlog: 200, backlog1ms: 200, sequential: 200, window: 20 * time.Millisecond, cut: time.Second,
+		latency: 200 * time.Millisecond, rates: [2]int{100, 500}, retained: 200, drained: 200,
+		round: 200, free: time.Millisecond, pinned: 10 * time.Millisecond, tail: time.Millisecond,
+		backlogs: [3]int{200, 200, 200}, idle: time.Millisecond, watched: 1100 * time.Millisecond, large: 5,
+		sqlite: 200, mariadb: 200, sink: 200, webhook: 200,
+	}
 )
 
 // A figure is one measured value.
@@ -66,6 +80,11 @@ type cell struct {
 type group struct {
 	quick bool
 	cells []cell
+	// repetitions, when not 0, are instead of the run's.
+	repetitions int
+	// missing says why the group cannot run on this machine. Nil for one that can
+	// wherever there is PostgreSQL.
+	missing func() error
 	// close frees what the cells of a group share.
 	close func(ctx context.Context) error
 }
@@ -81,23 +100,35 @@ type bench struct {
 	results     *results
 }
 
+// run measures group by group. A group that fails does not cost the others theirs.
 func (b *bench) run(ctx context.Context, groups []group) error {
+	var errs []error
 	for _, g := range groups {
+		if ctx.Err() != nil {
+			return errors.Join(append(errs, ctx.Err())...)
+		}
+		start := time.Now()
 		err := b.group(ctx, g)
+		if slices.ContainsFunc(g.cells, b.wants) {
+			fmt.Fprintf(b.progress, "== %s and what is compared with it: %s\n", g.cells[0].workloads[0], time.Since(start).Round(time.Second))
+		}
 		if g.close != nil {
-			if closeErr := g.close(ctx); err == nil {
-				err = closeErr
-			}
+			err = errors.Join(err, g.close(context.WithoutCancel(ctx)))
 		}
 		if err != nil {
-			return err
+			fmt.Fprintf(b.progress, "failed: %v\n", err)
+			errs = append(errs, err)
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (b *bench) group(ctx context.Context, g group) error {
-	for rep := range b.repetitions {
+	if ready, err := b.ready(g); err != nil || !ready {
+		return err
+	}
+	repetitions := cmp.Or(g.repetitions, b.repetitions)
+	for rep := range repetitions {
 		for _, c := range g.cells {
 			if !b.wants(c) {
 				continue
@@ -110,13 +141,33 @@ func (b *bench) group(ctx context.Context, g group) error {
 			for _, f := range figures {
 				if len(b.only) == 0 || slices.Contains(b.only, f.workload) {
 					b.results.add(c.system.name, f)
-					fmt.Fprintf(b.progress, "%d/%d %-24s %-16s %12s %s\n", rep+1, b.repetitions, f.workload, c.system.name, number3(f.value), f.unit)
+					fmt.Fprintf(b.progress, "%d/%d %-24s %-16s %12s %s\n", rep+1, repetitions, f.workload, c.system.name, number3(f.value), f.unit)
 				}
 			}
 			fmt.Fprintf(b.progress, "    %s\n", time.Since(start).Round(time.Millisecond))
 		}
 	}
 	return nil
+}
+
+// ready reports whether a group is wanted and can run. What was not asked for by name
+// is left out, and said so, when its server is not installed.
+func (b *bench) ready(g group) (bool, error) {
+	if !slices.ContainsFunc(g.cells, b.wants) {
+		return false, nil
+	}
+	if g.missing == nil {
+		return true, nil
+	}
+	why := g.missing()
+	if why == nil {
+		return true, nil
+	}
+	if len(b.only) > 0 {
+		return false, fmt.Errorf("%s: %w", g.cells[0].workloads[0], why)
+	}
+	fmt.Fprintf(b.progress, "without %s: %v\n", g.cells[0].workloads[0], why)
+	return false, nil
 }
 
 func (b *bench) wants(c cell) bool {
@@ -149,5 +200,5 @@ func (b *bench) with(ctx context.Context, s system, fn func(db *database, q queu
 
 // groups are all workloads, in the order they run.
 func groups() []group {
-	return slices.Concat(enqueueGroups(), drainGroups(), latencyGroups(), wearGroups(), footprintGroups(), sqliteGroups())
+	return slices.Concat(enqueueGroups(), drainGroups(), latencyGroups(), wearGroups(), footprintGroups(), sqlGroups(), sinkGroups())
 }

@@ -86,7 +86,10 @@ func Redact(dsn string) string {
 		return scheme + ":" + path + "?" + masked
 	}
 	u, err := url.Parse(dsn)
-	if err != nil || u.Host == "" && u.Opaque != "" {
+	switch {
+	case !isScheme(scheme):
+		return masked
+	case err != nil || u.Scheme != scheme || u.Host == "" && u.Opaque != "":
 		return scheme + ":" + masked
 	}
 	if _, has := u.User.Password(); has {
@@ -101,6 +104,10 @@ func Redact(dsn string) string {
 	u.RawQuery = query.Encode()
 	u.Fragment = ""
 	return u.String()
+}
+
+func isScheme(s string) bool {
+	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789+.-") == ""
 }
 
 func hasSecretWord(name string) bool {

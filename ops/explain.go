@@ -69,6 +69,9 @@ type Facts struct {
 	// Routes says where messages of a topic go. None means that nothing takes
 	// them; a nil function means that it is not known here.
 	Routes func(topic string) []string
+	// FanOut: some topics go to several routes, so a key orders its messages
+	// across all of them. Otherwise it does so within a route.
+	FanOut bool
 	// LastRoute is where the last recorded attempt went, if there was one.
 	LastRoute string
 	// MaxBackoff is the longest that a relay puts a message back for. What is
@@ -153,6 +156,9 @@ func Explain(f Facts) Explanation {
 			Text:  "there is no such event in " + f.Stats.Table + ": it was never enqueued, its transaction has not committed, or it was purged",
 			Fix:   "check the event id and the table; look for the producer's transaction",
 		}
+	}
+	if !f.sameLane() {
+		f.Ahead = nil
 	}
 	for _, ask := range []func() (Explanation, bool){
 		f.over, f.stopped, f.flying, f.wanted, f.unrouted, f.blocked, f.routeStopped, f.held, f.waiting,
@@ -266,6 +272,16 @@ func (f Facts) unrouted() (Explanation, bool) {
 		Cause: NoRoute, Text: fmt.Sprintf("no route takes the topic %s: its dispatch will fail for good", f.Record.Topic),
 		Fix: "add a route for the topic",
 	}, true
+}
+
+// sameLane reports whether the message ahead can hold this one: a key orders what
+// shares a route, as far as routes are known.
+func (f Facts) sameLane() bool {
+	if f.Ahead == nil || f.Routes == nil || f.FanOut {
+		return true
+	}
+	mine, ahead := f.Routes(f.Record.Topic), f.Routes(f.Ahead.Topic)
+	return len(mine) != 1 || len(ahead) != 1 || mine[0] == ahead[0]
 }
 
 // blocked: a dead message holds its key.

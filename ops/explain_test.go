@@ -100,6 +100,16 @@ func TestExplanationsNameTheCause(t *testing.T) {
 			f.Ahead = head()
 			f.Ahead.AvailableAt = now.Add(time.Second)
 		}, ops.CircuitOpen, ""},
+		{"behind a dead message of another route", func(f *ops.Facts) {
+			f.Ahead = head()
+			f.Ahead.Topic, f.Ahead.DeadAt = "shop.order.paid.v1", now
+			f.Routes = func(topic string) []string { return []string{topic} }
+		}, ops.Pending, ""},
+		{"behind a dead message of another route where messages go to several", func(f *ops.Facts) {
+			f.Ahead = head()
+			f.Ahead.Topic, f.Ahead.DeadAt = "shop.order.paid.v1", now
+			f.Routes, f.FanOut = func(topic string) []string { return []string{topic} }, true
+		}, ops.Held, ""},
 		{"a shard that nobody relays", func(f *ops.Facts) {
 			f.Stats.Leases = append(f.Stats.Leases, outbox.LeaseState{Shard: 1})
 		}, ops.Pending, "a shard that nobody relays: 1"},

@@ -144,13 +144,13 @@ func TestAPausedJobWaitsAndACancelledOneEnds(t *testing.T) {
 			}
 			return job
 		}
-		time.Sleep(2500 * time.Millisecond)
+		<-time.After(2500 * time.Millisecond)
 		paused := set(outbox.JobPaused)
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if now := set(outbox.JobRunning); now.Done != paused.Done {
 			t.Errorf("a paused job went from %d to %d", paused.Done, now.Done)
 		}
-		time.Sleep(2500 * time.Millisecond)
+		<-time.After(2500 * time.Millisecond)
 		cancelled := time.Now()
 		set(outbox.JobCancelled)
 		if job := <-ended; job.State != outbox.JobCancelled || job.Done <= paused.Done {
@@ -171,17 +171,17 @@ func TestWhatDiedInAnOutageIsRevived(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		record("r1", outbox.VerbCircuitOpen, "main")
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		record("r2", outbox.VerbCircuitOpen, "main")
 		kill(t, store, 3, "main")
 		kill(t, store, 4, "other")
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		record("r1", outbox.VerbCircuitClose, "main")
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		record("r2", outbox.VerbCircuitClose, "main")
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		kill(t, store, 5, "main") // long after
 		record("r1", outbox.VerbCircuitOpen, "main")
 

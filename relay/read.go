@@ -181,7 +181,11 @@ func (s *shift) refresh(ctx context.Context) error {
 	}
 	s.ledger.reconcile(heads)
 	for _, h := range heads {
-		s.hold(h)
+		// One that is in our hands, or was settled since we asked, is no news: a
+		// hold on it would never be lifted.
+		if !s.ledger.owns(h.Sequence, s.ledger.scan.gen) {
+			s.hold(h)
+		}
 	}
 	return nil
 }

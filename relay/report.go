@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -107,6 +108,9 @@ func (s *shift) tell(ctx context.Context, r report) error {
 			_, err := op.Apply(ctx, outbox.Action{
 				Verb: outbox.VerbPause, Actor: r.entry.Actor, Reason: r.entry.Reason, Route: r.entry.Route,
 			})
+			if errors.Is(err, outbox.ErrNotApplicable) {
+				return nil // somebody has paused it already
+			}
 			return err
 		}
 		return nil

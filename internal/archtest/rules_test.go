@@ -28,7 +28,7 @@ type rule struct {
 var rules = []rule{
 	{from: root, third: []string{uuid}},
 
-	{from: "relay", ours: []string{root}, third: []string{uuid}},
+	{from: "relay", ours: []string{root, "internal/failpoint"}, third: []string{uuid}},
 
 	{from: "store/storetest", ours: []string{root}, third: []string{uuid}},
 	{from: "store/memstore", ours: []string{root, "internal/bulk"}, third: []string{uuid}},
@@ -43,7 +43,7 @@ var rules = []rule{
 	// Its tests prove that it writes the same rows as the plain stores.
 	{
 		from: "store/gormstore", ours: storeImports, third: []string{uuid, "gorm.io/gorm"},
-		tests: []string{"store/pgstore", "store/mysqlstore", "store/sqlitestore"},
+		tests: []string{"store/pgstore", "store/mysqlstore", "store/sqlitestore", "relay", "compat"},
 	},
 
 	{from: "sink", ours: []string{root}, third: []string{uuid}},
@@ -69,9 +69,12 @@ var rules = []rule{
 	{from: "compat", ours: []string{root}, third: []string{uuid}},
 	{from: "outboxtest", ours: []string{root, "relay", "store/memstore"}, third: []string{uuid}},
 
-	{from: "metrics", ours: []string{root, "relay"}, third: []string{uuid, "github.com/prometheus"}},
+	{
+		from: "metrics", ours: []string{root, "relay"}, third: []string{uuid, "github.com/prometheus"},
+		tests: []string{"store/pgstore", "store/sqlitestore"},
+	},
 	{from: "otelhooks", ours: []string{root, "relay"}, third: []string{uuid, "go.opentelemetry.io"}},
-	{from: "notify", ours: []string{root, "relay"}, third: []string{uuid}},
+	{from: "notify", ours: []string{root, "relay"}, third: []string{uuid}, tests: []string{"sink/webhooksink", "webhook"}},
 	{from: "ops", ours: []string{root}, third: []string{uuid}},
 	{from: "console", ours: []string{root, "ops", "internal/wire"}, third: []string{uuid}},
 
@@ -100,7 +103,10 @@ var rules = []rule{
 		"github.com/nats-io", "github.com/redis/go-redis/v9", "github.com/rabbitmq/amqp091-go",
 	}},
 	{from: "internal/testenv/cmd/testenv", ours: []string{"internal/testenv"}},
+	{from: "internal/explore", ours: []string{anything}, third: []string{"*"}},
 	{from: "internal/torture", ours: []string{anything}, third: []string{"*"}},
+	{from: "internal/torture/cmd/*", ours: []string{anything, "internal/torture", "internal/torture/mutants", "internal/testenv"}, third: []string{"*"}},
+	{from: "internal/torture/mutants", ours: []string{anything}},
 }
 
 var storeImports = []string{root, "internal/sqlfile", "internal/migrate", "internal/bulk"}
@@ -109,7 +115,8 @@ var storeImports = []string{root, "internal/sqlfile", "internal/migrate", "inter
 // them all, from anywhere.
 var testOnly = []string{
 	"outboxtest", "store/storetest", "sink/sinktest",
-	"internal/testenv", "internal/archtest", "internal/check", "internal/torture", "internal/e2e",
+	"internal/testenv", "internal/archtest", "internal/check", "internal/torture", "internal/torture/cmd/torture", "internal/torture/cmd/mutants", "internal/torture/mutants",
+	"internal/explore", "internal/e2e",
 	"internal/browsertest", "internal/browsertest/cmd/shots",
 }
 
@@ -130,13 +137,14 @@ var goroutineOwners = []string{
 	"examples/*/*.go",
 	"internal/testenv/*.go",
 	"internal/torture/*.go",
+	"internal/torture/cmd/torture/*.go",
 	"store/storetest/*.go", // concurrency is part of the contracts
 	"sink/sinktest/*.go",
 	"outboxtest/*.go",
 }
 
 // contextTypes are the files whose struct is itself a context.
-var contextTypes = []string{"relay/deadline.go"}
+var contextTypes = []string{"relay/deadline.go", "internal/torture/cmd/torture/scene.go"}
 
 // programs say which modules a program links that imports some of our packages.
 var programs = []struct {

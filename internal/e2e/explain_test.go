@@ -13,17 +13,23 @@ import (
 	"github.com/go-outbox/outbox/relay"
 )
 
-// behaviours is a dispatcher that does with a message what its topic says. Every topic
-// is a route of its own.
+// behaviours is a dispatcher that does with a message what its topic says. Topics that
+// hold a key share a route; every other is a route of its own.
 type behaviours map[string]func(ctx context.Context) error
 
-func (b behaviours) Route(topic string) string { return topic }
+func (b behaviours) Route(topic string) string {
+	switch topic {
+	case "shop.order.fine.v1", "shop.order.wrong.v1", "shop.order.slow.v1":
+		return "main"
+	}
+	return topic
+}
 
 func (b behaviours) routes(topic string) []string {
 	if b[topic] == nil {
 		return nil
 	}
-	return []string{topic}
+	return []string{b.Route(topic)}
 }
 
 func (b behaviours) Dispatch(ctx context.Context, msg outbox.DispatchedMessage) error {

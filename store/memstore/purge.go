@@ -85,6 +85,7 @@ func (s *Store) purge(r *row, req outbox.PurgeRequest, result *outbox.PurgeResul
 	}
 	if r.PublishedAt.IsZero() {
 		result.Dead++
+		s.nudge() // it may hold its key in a relay's memory
 	} else {
 		result.Published++
 	}

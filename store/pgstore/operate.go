@@ -217,8 +217,9 @@ func (o operation) note(ctx context.Context, e outbox.AuditEntry) error {
 func auditArgs(e outbox.AuditEntry) []any {
 	event := pgUUID(e.EventID)
 	event.Valid = e.EventID != uuid.Nil
+	sequence := pgtype.Int8{Int64: e.Sequence, Valid: e.Sequence != 0}
 	return []any{
-		e.Actor, string(e.Verb), event, pgtype.Int8{Int64: e.Sequence, Valid: e.Sequence != 0}, e.Reason,
+		e.Actor, string(e.Verb), event, sequence, e.Reason,
 		nullText(string(e.Before)), nullText(string(e.After)), e.Route, e.Key, nullText(e.Filter), e.Messages,
 	}
 }

@@ -25,6 +25,7 @@ func (s *Store) Purge(ctx context.Context, req outbox.PurgeRequest) (outbox.Purg
 		result.Dead, err = s.purge(ctx, retention{
 			age: req.Dead, limit: req.Limit - result.Published, archive: req.Archive,
 			purge: s.sql.PurgeDead, expired: s.sql.ExpiredDead, archived: s.sql.ArchivedDead,
+			nudge: true, // a dead message may hold its key in a relay's memory
 		})
 	}
 	result.More = req.Limit > 0 && result.Published+result.Dead >= req.Limit
@@ -43,6 +44,7 @@ type retention struct {
 	purge    string // deletes by age
 	expired  string // reads what purge would delete
 	archived string // deletes by id, if still of that age
+	nudge    bool   // the relay is told
 }
 
 // purge deletes in slices and returns how many it deleted, also with an error.
@@ -53,7 +55,7 @@ func (s *Store) purge(ctx context.Context, r retention) (int, error) {
 		var n int
 		var err error
 		if r.archive == nil {
-			n, err = s.deleteWhere(ctx, r.purge, s.now()-r.age.Microseconds(), size)
+			n, err = s.deleteWhere(ctx, r, r.purge, s.now()-r.age.Microseconds(), size)
 		} else {
 			n, err = s.archiveSlice(ctx, r, size)
 		}
@@ -65,11 +67,13 @@ func (s *Store) purge(ctx context.Context, r retention) (int, error) {
 	return done, nil
 }
 
-func (s *Store) deleteWhere(ctx context.Context, statement string, args ...any) (int, error) {
+func (s *Store) deleteWhere(ctx context.Context, r retention, statement string, args ...any) (int, error) {
 	var n int64
 	err := s.write(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
-		n, err = affected(ctx, conn, statement, args...)
-		return err
+		if n, err = affected(ctx, conn, statement, args...); err != nil || n == 0 || !r.nudge {
+			return err
+		}
+		return exec(ctx, conn, s.sql.Nudge)
 	})
 	return int(n), err
 }
@@ -101,7 +105,7 @@ func (s *Store) archiveSlice(ctx context.Context, r retention, size int) (int, e
 	if len(taken) == 0 {
 		return 0, err
 	}
-	n, deleteErr := s.deleteWhere(ctx, r.archived, cutoff, jsonList(taken))
+	n, deleteErr := s.deleteWhere(ctx, r, r.archived, cutoff, jsonList(taken))
 	if err == nil {
 		err = deleteErr
 	}

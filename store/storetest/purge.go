@@ -144,4 +144,18 @@ var purgeClaims = []claim{
 
 		s.that(s.enqueueKeys("a")[0] > ids[2], "a sequence was given out twice")
 	}},
+	{"tells_the_relay_when_a_head_is_gone", func(s *suite) {
+		lease := s.lease()
+		id := s.enqueueKeys("k")[0]
+		s.settle(lease, died(id, outbox.DeadPermanent))
+		before, err := lease.Renew(s.Context(), outbox.Renewal{})
+		s.ok(err)
+		s.Shift(s.T, 3*time.Hour)
+		s.purge(outbox.PurgeRequest{Dead: 2 * time.Hour, Limit: many})
+
+		after, err := lease.Renew(s.Context(), outbox.Renewal{})
+		s.ok(err)
+
+		s.that(after.Nudge != before.Nudge, "the relay would hold the key for ever")
+	}},
 }
