@@ -92,8 +92,15 @@ func Redact(dsn string) string {
 	case err != nil || u.Scheme != scheme || u.Host == "" && u.Opaque != "":
 		return scheme + ":" + masked
 	}
-	if _, has := u.User.Password(); has {
+	_, has := u.User.Password()
+	switch {
+	case has:
 		u.User = url.UserPassword(u.User.Username(), masked)
+	case u.User != nil && scheme == "nats": // a lone name is a token there
+		u.User = url.User(masked)
+	}
+	if (scheme == "https" || scheme == "http") && strings.Trim(u.Path, "/") != "" {
+		u.Path, u.RawPath = "/"+masked, "" // many a webhook has its secret in the path
 	}
 	query := u.Query()
 	for name := range query {
@@ -222,6 +229,6 @@ const markdownTail = `
 | 1 | failure |
 | 2 | usage: wrong flags, arguments or settings |
 | 3 | the schema is missing, too old or too new |
-| 4 | a threshold was exceeded (reserved: no command checks one yet) |
+| 4 | a threshold was exceeded (outbox check) |
 | 130 | interrupted |
 `

@@ -23,7 +23,7 @@ const (
 	maxCircuitTopics = 100_000
 )
 
-var errStopped = errors.New("the destination refused 100 messages in a row for good")
+const stopped = "the destination refused 100 messages in a row for good"
 
 // A circuit guards a route. It opens when the destination is unavailable, or when
 // everything fails: the route's messages are parked, no attempt is spent, and after a
@@ -130,31 +130,40 @@ type stop struct {
 	reason string
 }
 
-// tripCircuit opens the circuit of an item whose destination is unavailable.
-func (l *ledger) tripCircuit(c *circuit, now time.Time, least time.Duration, err error) time.Duration {
+// tripCircuit opens a circuit because of what happened to an item.
+func (l *ledger) tripCircuit(c *circuit, it *item, least time.Duration, err error, now time.Time) time.Duration {
 	was := c.open()
 	wait := c.trip(now, least, l.random())
 	if !was {
-		c.since, c.reason = now, outbox.SanitizeError(err, nil, 0)
+		c.since, c.reason = now, l.reason(it, err)
 		l.parkRoute(c, now)
 		l.turns = append(l.turns, turn{route: c.route, open: true, wait: wait, err: c.reason})
 	}
 	return wait
 }
 
+// reason is the error of an item as people may see it: its destination may have quoted
+// the payload.
+func (l *ledger) reason(it *item, err error) string {
+	if it.legs == nil && it.text != "" {
+		return it.text
+	}
+	return outbox.SanitizeError(err, it.rec.Payload, l.cfg.MaxError)
+}
+
 // unavailable opens the circuit of a destination that cannot be reached, or pauses its
 // route when it asked to be left alone. It returns how long to wait.
-func (l *ledger) unavailable(c *circuit, least time.Duration, err error, now time.Time) time.Duration {
-	wait := l.tripCircuit(c, now, least, err)
+func (l *ledger) unavailable(c *circuit, it *item, least time.Duration, err error, now time.Time) time.Duration {
+	wait := l.tripCircuit(c, it, least, err, now)
 	if errors.Is(err, outbox.ErrGone) {
-		l.pauseRoute(c, err, now)
+		l.pauseRoute(c, l.reason(it, err), now)
 	}
 	return wait
 }
 
 // answered notes what a dispatch says about its destination, beside what it says about
 // the message.
-func (l *ledger) answered(c *circuit, seq int64, verdict outbox.Verdict, err error, now time.Time) {
+func (l *ledger) answered(c *circuit, it *item, verdict outbox.Verdict, err error, now time.Time) {
 	switch verdict {
 	case outbox.VerdictDelivered:
 		c.streak, c.refused = 0, 0
@@ -162,24 +171,24 @@ func (l *ledger) answered(c *circuit, seq int64, verdict outbox.Verdict, err err
 	case outbox.VerdictPermanent:
 		l.closeCircuit(c) // it answered
 		if c.refused++; c.refused == stopAfter {
-			l.pauseRoute(c, errStopped, now)
+			l.pauseRoute(c, stopped, now)
 		}
 	default:
-		l.failing(c, seq, err, now)
+		l.failing(c, it, err, now)
 	}
 }
 
 // failing counts failures of different messages in a row. A single one that fails
 // again and again says nothing about its destination.
-func (l *ledger) failing(c *circuit, seq int64, err error, now time.Time) {
-	if seq != c.lastFailed {
+func (l *ledger) failing(c *circuit, it *item, err error, now time.Time) {
+	if seq := it.rec.Sequence; seq != c.lastFailed {
 		c.streak++
 		c.lastFailed = seq
 	}
 	switch {
 	case c.streak >= tripAfter:
 		c.failing = true
-		l.tripCircuit(c, now, 0, err)
+		l.tripCircuit(c, it, 0, err, now)
 	default:
 		l.closeCircuit(c) // it answered, whatever it said
 	}
@@ -234,13 +243,13 @@ func (l *ledger) flow(c *circuit) {
 }
 
 // pauseRoute stops a route until a person resumes it.
-func (l *ledger) pauseRoute(c *circuit, why error, now time.Time) {
+func (l *ledger) pauseRoute(c *circuit, why string, now time.Time) {
 	if c.paused {
 		return
 	}
 	c.paused = true
 	l.parkRoute(c, now)
-	l.stops = append(l.stops, stop{route: c.route, reason: outbox.SanitizeError(why, nil, 0)})
+	l.stops = append(l.stops, stop{route: c.route, reason: why})
 }
 
 // setPaused takes over which routes operators have paused. A route that was stopped

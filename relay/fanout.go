@@ -176,10 +176,10 @@ func (l *ledger) count(t *tally, it *item, c *circuit, err error, now time.Time)
 	}
 	if verdict == outbox.VerdictUnavailable {
 		t.waits = err
-		t.wait = max(t.wait, l.unavailable(c, asked, err, now))
+		t.wait = max(t.wait, l.unavailable(c, it, asked, err, now))
 		return
 	}
-	l.answered(c, it.rec.Sequence, verdict, err, now)
+	l.answered(c, it, verdict, err, now)
 	switch verdict {
 	case outbox.VerdictPermanent:
 		t.refused, t.route = err, c.route

@@ -22,13 +22,13 @@ func (l *ledger) judge(it *item, err error, took time.Duration, now time.Time) o
 	}
 	if verdict == outbox.VerdictUnavailable {
 		o := l.outcome(it, outbox.Deferred, err, took)
-		o.Delay = l.unavailable(it.circuit, after, err, now)
+		o.Delay = l.unavailable(it.circuit, it, after, err, now)
 		return o
 	}
 	if errors.Is(err, outbox.ErrNoRoute) {
 		return l.deadOutcome(it, outbox.DeadNoRoute, err, took)
 	}
-	l.answered(it.circuit, it.rec.Sequence, verdict, err, now)
+	l.answered(it.circuit, it, verdict, err, now)
 	switch verdict {
 	case outbox.VerdictDelivered:
 		o := l.outcome(it, outbox.Published, nil, took)

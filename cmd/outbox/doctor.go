@@ -139,18 +139,13 @@ func (r *report) finish() error {
 func (r *report) examine(ctx context.Context, s store) error {
 	r.table = s.Table()
 	if err := s.CheckSchema(ctx); err != nil {
-		if !errors.Is(err, outbox.ErrSchema) && !wrongVersion(err) {
-			return err
-		}
-		r.schema = err
-		r.add(finding{"schema", levelError, outbox.SanitizeText(err.Error(), nil, 0), "outbox migrate up --table " + s.Table()})
-		return nil // nothing else can be read
+		return r.unreadable(s, err)
 	}
 	r.add(finding{Name: "schema", Level: levelOK, Text: "has this program's version"})
 	asked := time.Now()
 	stats, err := s.Stats(ctx)
-	if err != nil {
-		return fmt.Errorf("status of %s: %w", s.Table(), err)
+	if err != nil { // a side table is missing: the version does not tell
+		return r.unreadable(s, fmt.Errorf("status of %s: %w", s.Table(), err))
 	}
 	for _, f := range []finding{
 		skew(stats.Now, asked, time.Now()), leases(stats), versions(stats), stopped(stats), deadFound(stats), backlog(stats),
@@ -162,6 +157,18 @@ func (r *report) examine(ctx context.Context, s store) error {
 		return nil
 	}
 	return d.Diagnose(ctx, func(name, level, text, fix string) { r.add(finding{name, level, text, fix}) })
+}
+
+// unreadable is what err says about the schema, and otherwise err. Nothing else can be
+// read then.
+func (r *report) unreadable(s store, err error) error {
+	if !errors.Is(err, outbox.ErrSchema) && !wrongVersion(err) {
+		return err
+	}
+	r.schema = err
+	fix := "outbox migrate up --table " + s.Table() + "; if that has nothing to do, compare the tables with what outbox migrate print says"
+	r.add(finding{"schema", levelError, outbox.SanitizeText(err.Error(), nil, 0), fix})
+	return nil
 }
 
 // maxSkew is how far the clock of this host may be from the database's. Leases and

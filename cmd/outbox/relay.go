@@ -58,7 +58,7 @@ func (a *app) relay(ctx context.Context, cfg *config.Config, once bool) error {
 	if err != nil {
 		return err
 	}
-	err = a.relayTo(ctx, cfg, sink, log, once)
+	err = a.relayTo(ctx, cfg, sink.Dispatcher, log, once)
 	return errors.Join(err, sink.close())
 }
 

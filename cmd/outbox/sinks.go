@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/go-outbox/outbox"
 	"github.com/go-outbox/outbox/config"
 	routing "github.com/go-outbox/outbox/sink"
@@ -28,8 +30,8 @@ const knownSinks = "stdout:, file:PATH, https://HOST/PATH, kafka://HOST:PORT, na
 
 // A sink is an opened destination. Close it when the relays have stopped.
 type sink struct {
-	outbox.Dispatcher
-	close func() error
+	outbox.Dispatcher // its dynamic type may be more: a router, a batch dispatcher
+	close             func() error
 }
 
 // A pinger is a sink that can say whether its destination answers.
@@ -93,7 +95,7 @@ func binding(cfg *config.Config, name string) routing.Binding {
 			continue
 		}
 		switch scheme, _, _ := strings.Cut(s.URL, ":"); scheme {
-		case "kafka", "kafkas":
+		case "kafka":
 			return routing.Kafka
 		case "amqp", "amqps":
 			return routing.AMQP
@@ -126,19 +128,26 @@ func openOne(sc config.Sink, cfg *config.Config, stdout io.Writer) (*sink, error
 		return &sink{s, s.Close}, nil
 	case "https", "http":
 		return openWebhook(sc, cfg.Relay.DispatchTimeout/2)
-	case "kafka", "kafkas":
+	case "kafka":
 		return opened(kafkasink.Open(sc.URL))
 	case "nats", "tls", "nats+tls":
 		return opened(natssink.Open(sc.URL))
 	case "amqp", "amqps":
 		return opened(rabbitsink.Open(sc.URL))
 	case "redis", "rediss":
+		redis.SetLogger(silence{}) // its errors come back from the dispatch
 		return opened(redissink.Open(sc.URL))
 	case "bus":
 		return nil, usagef("bus: is for programs that embed the relay: nobody subscribes to a bus in this one")
 	}
 	return nil, usagef("unknown sink %q: use %s", scheme, knownSinks)
 }
+
+// silence is a logger of the Redis client.
+type silence struct{}
+
+// Printf does nothing.
+func (silence) Printf(context.Context, string, ...any) {}
 
 // opened turns what a broker's sink package returns into a sink. What is wrong with a
 // URL is the user's to mend.

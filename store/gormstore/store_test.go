@@ -82,6 +82,7 @@ func TestStoreOnPostgres(t *testing.T) { runContract(t, postgresBackends(t)) }
 func TestStoreOnMySQL(t *testing.T)    { runContract(t, mysqlBackends(t)) }
 
 func runContract(t *testing.T, open opener) {
+	t.Parallel() // three databases; the waits are theirs
 	for _, prepare := range []bool{false, true} {
 		t.Run(fmt.Sprintf("prepare=%v", prepare), func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) storetest.Harness {
