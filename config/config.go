@@ -27,6 +27,7 @@ type Config struct {
 	Admin   Admin
 	Console Console
 	Metrics Metrics
+	Notify  Notify
 	Log     Log
 
 	// Notes are settings that were accepted and have no effect, with the reason.
@@ -97,10 +98,19 @@ type Metrics struct {
 	Path    string
 }
 
+// Notify is who is told when messages die.
+type Notify struct {
+	// URL is a destination like Config.Sink; empty means nobody.
+	URL string
+	// SecretFile is the one of Webhook when it is empty.
+	SecretFile string
+}
+
 // Log is how the daemon logs.
 type Log struct {
-	Level  string
-	Format string
+	Level      string
+	Format     string
+	MaskTenant bool
 }
 
 // SlogLevel is the level for log/slog.

@@ -186,6 +186,16 @@ var Settings = []Setting{
 		bind: func(c *Config) value { return textValue{&c.Metrics.Path} },
 	},
 	{
+		Key: "notify.url", Env: []string{"OUTBOX_NOTIFY_URL"}, Flag: "notify", Secret: true,
+		Help: "Who is told when messages die: a destination like `sink`, such as the `https://` URL of a webhook. Empty means nobody.",
+		bind: func(c *Config) value { return textValue{&c.Notify.URL} },
+	},
+	{
+		Key: "notify.secret_file", Env: []string{"OUTBOX_NOTIFY_SECRET_FILE"}, Flag: "notify-secret-file", Computed: "`webhook.secret_file`",
+		Help: "File with the secrets that sign these notifications.",
+		bind: func(c *Config) value { return textValue{&c.Notify.SecretFile} },
+	},
+	{
 		Key: "log.level", Env: []string{"OUTBOX_LOG_LEVEL"}, Flag: "log-level", Default: "info",
 		Help: "`debug`, `info`, `warn` or `error`. Logs go to standard error.",
 		bind: func(c *Config) value { return choiceValue{&c.Log.Level, []string{"debug", "info", "warn", "error"}} },
@@ -194,5 +204,10 @@ var Settings = []Setting{
 		Key: "log.format", Env: []string{"OUTBOX_LOG_FORMAT"}, Flag: "log-format", Default: "text",
 		Help: "`text` or `json`.",
 		bind: func(c *Config) value { return choiceValue{&c.Log.Format, []string{"text", "json"}} },
+	},
+	{
+		Key: "log.mask_tenant", Env: []string{"OUTBOX_LOG_MASK_TENANT"}, Flag: "log-mask-tenant", Default: "false",
+		Help: "Hide tenants in the log.",
+		bind: func(c *Config) value { return boolValue{&c.Log.MaskTenant} },
 	},
 }

@@ -20,6 +20,7 @@ const (
 	ruleTestsFile = "../deploy/prometheus/outbox.rules.test.yml"
 	dashboardFile = "../deploy/grafana/outbox.json"
 	docsFile      = "../docs/observability.md"
+	runbookFile   = "../docs/runbook.md"
 )
 
 func file(t *testing.T, name string) string {
@@ -172,8 +173,8 @@ func TestEveryMetricAndAlertIsDocumented(t *testing.T) {
 		}
 	}
 	for _, r := range rules(t) {
-		if !strings.Contains(page, "\n### "+r.Alert+"\n") {
-			t.Errorf("the alert %s has no section", r.Alert)
+		if !strings.Contains(page, "[`"+r.Alert+"`](runbook.md#"+r.Alert+")") {
+			t.Errorf("the alert %s is not documented", r.Alert)
 		}
 	}
 	named := regexp.MustCompile("`(outbox_[a-z_]+)`").FindAllStringSubmatch(page, -1)
@@ -186,12 +187,44 @@ func TestEveryMetricAndAlertIsDocumented(t *testing.T) {
 	}
 }
 
+// Whoever is woken finds what it means, how to look and what to do.
+func TestEveryAlertHasItsSectionOfTheRunbook(t *testing.T) {
+	_, page, found := strings.Cut(file(t, runbookFile), "\n## Alerts\n")
+	if !found {
+		t.Fatal("the runbook has no alerts")
+	}
+	page, _, _ = strings.Cut(page, "\n## ")
+	sections := map[string]string{}
+	for _, section := range strings.Split(page, "\n### ")[1:] {
+		name, text, _ := strings.Cut(section, "\n")
+		sections[name] = text
+	}
+	for _, r := range rules(t) {
+		text, ok := sections[r.Alert]
+		delete(sections, r.Alert)
+		if !ok {
+			t.Errorf("the alert %s has no section", r.Alert)
+		}
+		for _, part := range []string{"**Means**", "**Look**", "**Do**", "(" + r.Labels["severity"] + ")"} {
+			if !strings.Contains(text, part) {
+				t.Errorf("the section of %s lacks %s", r.Alert, part)
+			}
+		}
+		if !strings.HasSuffix(r.Annotations["runbook_url"], "docs/runbook.md#"+r.Alert) {
+			t.Errorf("%s leads to %s", r.Alert, r.Annotations["runbook_url"])
+		}
+	}
+	for name := range sections {
+		t.Errorf("there is no alert %s", name)
+	}
+}
+
 func TestTheDocumentedCodeIsTheCompiledExample(t *testing.T) {
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)\n```").FindAllStringSubmatch(file(t, docsFile), -1)
 	if len(blocks) == 0 {
 		t.Fatal("there is no code")
 	}
-	compiled := strings.ReplaceAll(file(t, "example_test.go")+file(t, "../otelhooks/example_test.go"), "\n\t", "\n")
+	compiled := strings.ReplaceAll(file(t, "example_test.go")+file(t, "../otelhooks/example_test.go")+file(t, "../notify/example_test.go"), "\n\t", "\n")
 	for _, b := range blocks {
 		if !strings.Contains(compiled, "\n"+b[1]+"\n") {
 			t.Errorf("no example has this code:\n%s", b[1])

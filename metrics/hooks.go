@@ -47,6 +47,13 @@ func (m *Metrics) Enqueued(_ context.Context, table, topic string) {
 	m.enqueue.of(table, topic).Inc()
 }
 
+// Deduplicated counts a message that its destination had already: an earlier dispatch
+// had arrived although nobody heard of it. Give it to sinks that are told, such as
+// natssink.Config.Duplicate.
+func (m *Metrics) Deduplicated(meta outbox.Meta) {
+	m.repeated.of(meta.Table, meta.Topic).Inc()
+}
+
 // Hooks returns the hooks that feed m, for any number of relays and cleaners. Calling
 // it marks the process as one that relays: from then on it exports outbox_relay_leader
 // for every table it watches.

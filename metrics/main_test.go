@@ -3,8 +3,6 @@ package metrics_test
 import (
 	"context"
 	"errors"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -16,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-outbox/outbox"
+	"github.com/go-outbox/outbox/internal/testenv"
 	"github.com/go-outbox/outbox/metrics"
 )
 
@@ -28,6 +27,7 @@ type fakeTable struct {
 	err    error
 	schema error
 	hang   bool
+	jobs   []outbox.Job
 	asked  atomic.Int64
 }
 
@@ -43,6 +43,8 @@ func (f *fakeTable) Stats(ctx context.Context) (outbox.Stats, error) {
 	}
 	return f.stats, f.err
 }
+
+func (f *fakeTable) Jobs(context.Context, int) ([]outbox.Job, error) { return f.jobs, nil }
 
 func watching(t *testing.T, cfg metrics.Config, tables ...metrics.Table) *metrics.Metrics {
 	t.Helper()
@@ -94,26 +96,10 @@ func labelValues(m *dto.Metric) []string {
 	return values
 }
 
-// program finds a program of Debian's package prometheus.
-func program(t *testing.T, name string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		hint := name + " is not installed: apt-get install prometheus"
-		if slices.Contains(strings.Split(os.Getenv("OUTBOX_REQUIRE"), ","), "prometheus") {
-			t.Fatal(hint)
-		}
-		t.Skip(hint)
-	}
-	return path
-}
-
 // promtool runs Prometheus's own checker.
 func promtool(t *testing.T, stdin string, args ...string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program(t, "promtool"), args...)
-	cmd.Stdin = strings.NewReader(stdin)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := testenv.Promtool(t, stdin, args...); err != nil {
 		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }

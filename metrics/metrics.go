@@ -64,6 +64,7 @@ type Metrics struct {
 	relaying atomic.Bool // Hooks has been called
 
 	enqueue  *labels[prometheus.Counter]
+	repeated *labels[prometheus.Counter]
 	topics   *labels[*topicSeries]
 	circuits *labels[*circuit]
 	leases   leases
@@ -80,6 +81,9 @@ func New(cfg Config) *Metrics {
 	m.enqueue = newLabels(cfg.Topics, func(table, topic string) prometheus.Counter {
 		return m.enqueued.WithLabelValues(table, topic)
 	})
+	m.repeated = newLabels(cfg.Topics, func(table, topic string) prometheus.Counter {
+		return m.duplicates.WithLabelValues(table, topic)
+	})
 	m.topics = newLabels(cfg.Topics, m.newTopicSeries)
 	m.circuits = newLabels(cfg.Topics, func(table, route string) *circuit {
 		return &circuit{open: m.circuitOpen.WithLabelValues(table, route), opened: m.circuitOpened.WithLabelValues(table, route)}
@@ -95,7 +99,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, g := range gauges {
 		ch <- g.desc
 	}
-	for _, d := range []*prometheus.Desc{descLeader, descShards, descSampleSuccess, descSampleSeconds} {
+	for _, d := range []*prometheus.Desc{descLeader, descShards, descSampleSuccess, descSampleSeconds, descJobsRunning} {
 		ch <- d
 	}
 	if m.cfg.Aliases {

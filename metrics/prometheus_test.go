@@ -1,31 +1,73 @@
 package metrics_test
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-outbox/outbox"
+	"github.com/go-outbox/outbox/internal/testenv"
 	"github.com/go-outbox/outbox/metrics"
+	"github.com/go-outbox/outbox/relay"
+	"github.com/go-outbox/outbox/store/memstore"
 )
 
-func TestARealPrometheusScrapesAndAnswersEveryQuery(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a server")
+func TestARealPrometheusScrapesARunningRelay(t *testing.T) {
+	m := metrics.New(metrics.Config{Sample: time.Millisecond})
+	store, err := memstore.New(memstore.Config{Table: "shop_outbox", Gate: outbox.Gate{Enqueued: m.Enqueued}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	server := httptest.NewServer(busy(t, metrics.Config{Aliases: true}).Admin(metrics.AdminConfig{}))
-	t.Cleanup(server.Close)
-	p := startPrometheus(t, server.Listener.Addr().String())
+	if err := m.Watch(store); err != nil {
+		t.Fatal(err)
+	}
+	p := scraping(t, m)
+	r, err := relay.New(store, outbox.DispatcherFunc(func(_ context.Context, msg outbox.DispatchedMessage) error {
+		if msg.Meta.Topic == "shop.order.refused.v1" {
+			return outbox.Permanent(errBoom)
+		}
+		return nil
+	}), relay.Config{Hooks: m.Hooks()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- r.Run(ctx) }()
 
+	for _, topic := range []string{"shop.order.placed.v1", "shop.order.placed.v1", "shop.order.refused.v1"} {
+		if _, err := store.EnqueueAutocommit(t.Context(), outbox.Message{Topic: topic, Payload: []byte(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, expr := range []string{
+		`outbox_enqueue_total{topic="shop.order.placed.v1"} == 2`,
+		`outbox_published_total{job="relay",table="shop_outbox",topic="shop.order.placed.v1"} == 2`,
+		`outbox_dispatch_latency_seconds_count{result="success"} == 2`,
+		`outbox_dead_total{topic="shop.order.refused.v1"} == 1`,
+		`outbox_dead{table="shop_outbox"} == 1`,
+		`outbox_pending == 0`,
+		`outbox_relay_leader == 1`,
+		`outbox_jobs_running == 0`,
+	} {
+		p.await(t, expr)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	p.await(t, `outbox_relay_leader == 0`)
+	p.await(t, `ALERTS{alertname="outbox_leader_missing",table="shop_outbox",alertstate="pending"}`)
+}
+
+func TestARealPrometheusAnswersEveryQuery(t *testing.T) {
+	p := scraping(t, busy(t, metrics.Config{Aliases: true}))
 	p.await(t, `outbox_pending{job="relay",table="shop_outbox"} == 7`)
 	for _, q := range queries(t) {
 		if strings.HasPrefix(q, "label_values(") {
@@ -43,46 +85,15 @@ func TestARealPrometheusScrapesAndAnswersEveryQuery(t *testing.T) {
 	}
 }
 
-type prometheusServer struct{ address string }
+type prometheusServer struct{ url string }
 
-func startPrometheus(t *testing.T, target string) prometheusServer {
+// scraping starts a Prometheus, with our rules, that scrapes m.
+func scraping(t *testing.T, m *metrics.Metrics) prometheusServer {
 	t.Helper()
-	path, dir := program(t, "prometheus"), t.TempDir()
-	rules, err := filepath.Abs(rulesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := filepath.Join(dir, "prometheus.yml")
-	text := fmt.Sprintf("global: {scrape_interval: 200ms, scrape_timeout: 200ms}\nrule_files: [%q]\n"+
-		"scrape_configs:\n- job_name: relay\n  static_configs: [{targets: [%q]}]\n", rules, target)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	address := freeAddress(t)
-	var log bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), path, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { // after t.Context has ended, and the process with it
-		_ = cmd.Wait() // killed
-		if t.Failed() {
-			t.Logf("prometheus:\n%s", log.String())
-		}
-		http.DefaultClient.CloseIdleConnections()
-	})
-	return prometheusServer{address}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	admin := httptest.NewServer(m.Admin(metrics.AdminConfig{}))
+	t.Cleanup(admin.Close)
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	return prometheusServer{testenv.Prometheus(t, admin.Listener.Addr().String(), rulesFile)}
 }
 
 // await asks until there is an answer, for at most half a minute.
@@ -102,7 +113,7 @@ func (p prometheusServer) await(t *testing.T, expr string) {
 // query returns how many series answer an expression.
 func (p prometheusServer) query(t *testing.T, expr string) (int, error) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.address+"/api/v1/query?query="+url.QueryEscape(expr), nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/api/v1/query?query="+url.QueryEscape(expr), nil)
 	if err != nil {
 		return 0, err
 	}

@@ -45,8 +45,10 @@ type watched struct {
 	took  time.Duration
 	err   error // of the last look
 	stats outbox.Stats
-	good  time.Time // when stats was read; zero before the first success
-	right bool      // the schema was checked, and nothing failed since
+	// running are the bulk changes under way; -1 when the table cannot tell.
+	running int
+	good    time.Time // when stats was read; zero before the first success
+	right   bool      // the schema was checked, and nothing failed since
 }
 
 // A sample is a copy of what is known about a table.
@@ -118,6 +120,10 @@ func (s *sampler) look(ctx context.Context, w *watched) {
 	if err == nil {
 		stats, err = w.table.Stats(ctx)
 	}
+	running := 0
+	if err == nil {
+		running, err = w.countJobs(ctx)
+	}
 	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errSampleTimeout) {
 		return // the caller has given up, which says nothing about the table
 	}
@@ -125,7 +131,7 @@ func (s *sampler) look(ctx context.Context, w *watched) {
 	defer s.mu.Unlock()
 	w.tried, w.took, w.err, w.right = start, time.Since(start), err, err == nil
 	if err == nil {
-		w.stats, w.good = stats, start
+		w.stats, w.running, w.good = stats, running, start
 	}
 }
 
@@ -137,6 +143,25 @@ func (w *watched) checkSchema(ctx context.Context) error {
 		return nil
 	}
 	return c.CheckSchema(ctx)
+}
+
+// countJobs counts the bulk changes under way among the newest, or returns -1 for a table
+// that has none.
+func (w *watched) countJobs(ctx context.Context) (int, error) {
+	t, ok := w.table.(interface {
+		Jobs(ctx context.Context, limit int) ([]outbox.Job, error)
+	})
+	if !ok {
+		return -1, nil
+	}
+	jobs, err := t.Jobs(ctx, outbox.MaxPage)
+	n := 0
+	for _, j := range jobs {
+		if j.State == outbox.JobRunning {
+			n++
+		}
+	}
+	return n, err
 }
 
 func (s *sampler) samples() []sample {
@@ -154,6 +179,7 @@ var (
 		"1 when the last look at the table's depth succeeded. Depths are kept for a while, then left out.", []string{"table"}, nil)
 	descSampleSeconds = prometheus.NewDesc("outbox_sample_duration_seconds",
 		"Time of the last look at the table's depth.", []string{"table"}, nil)
+	descJobsRunning = prometheus.NewDesc("outbox_jobs_running", "Bulk changes of the table that are under way.", []string{"table"}, nil)
 )
 
 // A gauge is one number of a sample.
@@ -182,11 +208,18 @@ var gauges = []gauge{
 	newGauge("outbox_leases", "Leases of the table: its shards.", func(s *outbox.Stats) float64 { return float64(len(s.Leases)) }),
 	newGauge("outbox_leases_held", "Leases of the table that some relay holds.", leasesHeld),
 	newGauge("outbox_relays", "Relay processes that reported to the table within a minute.", relays),
+	newGauge("outbox_paused", "1 while the whole table is paused.", func(s *outbox.Stats) float64 { return boolean(tablePaused(s)) }),
+	newGauge("outbox_paused_routes", "Routes of the table that are paused.",
+		func(s *outbox.Stats) float64 { return float64(len(s.Paused)) - boolean(tablePaused(s)) }),
 }
 
 func pending(s *outbox.Stats) float64  { return float64(s.Pending) }
 func retrying(s *outbox.Stats) float64 { return float64(s.Retrying) }
 func dead(s *outbox.Stats) float64     { return float64(s.Dead) }
+
+func tablePaused(s *outbox.Stats) bool {
+	return slices.ContainsFunc(s.Paused, func(p outbox.PausedRoute) bool { return p.Route == "" })
+}
 
 func leasesHeld(s *outbox.Stats) float64 {
 	n := 0
@@ -228,5 +261,8 @@ func (s sample) collect(ch chan<- prometheus.Metric) {
 	}
 	for _, g := range gauges {
 		ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, g.value(&s.stats), s.table)
+	}
+	if s.running >= 0 {
+		ch <- prometheus.MustNewConstMetric(descJobsRunning, prometheus.GaugeValue, float64(s.running), s.table)
 	}
 }

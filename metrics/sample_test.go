@@ -103,6 +103,25 @@ func TestACappedCountSaysSo(t *testing.T) {
 	}
 }
 
+func TestWhatIsPausedAndUnderWayIsShown(t *testing.T) {
+	table := &fakeTable{
+		name:  "shop_outbox",
+		stats: outbox.Stats{Paused: []outbox.PausedRoute{{Route: "kafka"}, {Route: ""}, {Route: "crm"}}},
+		jobs:  []outbox.Job{{State: outbox.JobRunning}, {State: outbox.JobPaused}, {State: outbox.JobDone}},
+	}
+	for _, want := range []struct{ table, routes, jobs float64 }{{1, 2, 1}, {0, 0, 0}} {
+		f := gather(t, watching(t, metrics.Config{}, table))
+		for name, value := range map[string]float64{
+			"outbox_paused": want.table, "outbox_paused_routes": want.routes, "outbox_jobs_running": want.jobs,
+		} {
+			if got := number(f, name, "shop_outbox"); got != value {
+				t.Errorf("%s is %v, want %v", name, got, value)
+			}
+		}
+		table.stats.Paused, table.jobs = nil, nil
+	}
+}
+
 func TestATableIsWatchedOnce(t *testing.T) {
 	m := watching(t, metrics.Config{}, &fakeTable{name: "shop_outbox"})
 	if err := m.Watch(&fakeTable{name: "shop_outbox"}); !errors.Is(err, outbox.ErrInvalidConfig) {

@@ -21,6 +21,7 @@ type vectors struct {
 	deferred   *prometheus.CounterVec
 	dead       *prometheus.CounterVec
 	deadReason *prometheus.CounterVec
+	duplicates *prometheus.CounterVec
 
 	readSeconds  *prometheus.HistogramVec
 	readMessages *prometheus.HistogramVec
@@ -49,6 +50,8 @@ func newVectors() vectors {
 		deferred:  counter("outbox_deferred_total", "Messages put back without an attempt spent.", "table", "topic"),
 		dead:      counter("outbox_dead_total", "Messages given up until a person replays them.", "table", "topic"),
 
+		duplicates: counter("outbox_deduplicated_total",
+			"Messages that their destination had already, as it said itself.", "table", "topic"),
 		deadReason:   counter("outbox_dead_reason_total", "Dead messages by reason.", "table", "reason"),
 		readSeconds:  histogram("outbox_read_duration_seconds", "Time of one read that found messages.", databaseBuckets, "table"),
 		readMessages: histogram("outbox_read_messages", "Messages that one read found.", sizeBuckets, "table"),
@@ -70,7 +73,7 @@ func newVectors() vectors {
 
 func (v *vectors) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		v.enqueued, v.dispatched, v.latency, v.delivery, v.published, v.retried, v.deferred, v.dead, v.deadReason,
+		v.enqueued, v.dispatched, v.latency, v.delivery, v.published, v.retried, v.deferred, v.dead, v.deadReason, v.duplicates,
 		v.readSeconds, v.readMessages, v.stepSeconds, v.stepOutcomes, v.batches,
 		v.leaseAcquired, v.leaseLost, v.isolated, v.circuitOpen, v.circuitOpened, v.databaseError, v.purged,
 	}

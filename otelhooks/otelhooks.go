@@ -55,8 +55,8 @@ type Config struct {
 	SameTrace bool
 }
 
-// Wrap returns a dispatcher that traces next. It takes batches and names routes if and
-// only if next does.
+// Wrap returns a dispatcher that traces next. It takes batches, and has routes with their
+// policies and fan-out, as next does.
 func Wrap(next outbox.Dispatcher, cfg Config) outbox.Dispatcher {
 	if cfg.TracerProvider == nil {
 		cfg.TracerProvider = otel.GetTracerProvider()
@@ -69,23 +69,54 @@ func Wrap(next outbox.Dispatcher, cfg Config) outbox.Dispatcher {
 		system: attribute.String("messaging.system", cfg.System), same: cfg.SameTrace,
 	}
 	batch, takesBatches := next.(outbox.BatchDispatcher)
-	router, routes := next.(outbox.Router)
-	switch {
-	case takesBatches && routes:
+	all, fansOut := next.(outbox.FanOut)
+	one, isRouter := next.(outbox.Router)
+	switch b := (&batchDispatcher{d, batch}); {
+	case takesBatches && fansOut:
 		return struct {
 			*batchDispatcher
-			outbox.Router
-		}{&batchDispatcher{d, batch}, router}
+			fanOut
+		}{b, fanOut{router{all}, all}}
+	case takesBatches && isRouter:
+		return struct {
+			*batchDispatcher
+			router
+		}{b, router{one}}
 	case takesBatches:
-		return &batchDispatcher{d, batch}
-	case routes:
+		return b
+	case fansOut:
 		return struct {
 			*dispatcher
-			outbox.Router
-		}{d, router}
+			fanOut
+		}{d, fanOut{router{all}, all}}
+	case isRouter:
+		return struct {
+			*dispatcher
+			router
+		}{d, router{one}}
 	}
 	return d
 }
+
+// A router has policies whether next has them or not: the zero value is the relay's own.
+type router struct{ next outbox.Router }
+
+func (r router) Route(topic string) string { return r.next.Route(topic) }
+
+func (r router) Policy(route string) outbox.RoutePolicy {
+	if p, ok := r.next.(outbox.PolicyRouter); ok {
+		return p.Policy(route)
+	}
+	return outbox.RoutePolicy{}
+}
+
+// A fanOut is told from a router by the relay: it orders keys across routes.
+type fanOut struct {
+	router
+	all outbox.FanOut
+}
+
+func (f fanOut) Routes(topic string) []string { return f.all.Routes(topic) }
 
 type dispatcher struct {
 	next   outbox.Dispatcher

@@ -296,6 +296,40 @@ func TestAWrappedDispatcherHasTheSameCapabilities(t *testing.T) {
 	}
 }
 
+func TestAWrappedRouterKeepsItsFanOutAndItsPolicies(t *testing.T) {
+	for _, next := range []outbox.Dispatcher{
+		struct {
+			*batcher
+			fan
+		}{&batcher{}, fan{}},
+		struct {
+			outbox.Dispatcher
+			fan
+		}{returning(nil), fan{}},
+	} {
+		d := otelhooks.Wrap(next, otelhooks.Config{})
+		if all := d.(outbox.FanOut).Routes("t"); !slices.Equal(all, []string{"kafka", "crm"}) {
+			t.Errorf("the routes are %v", all)
+		}
+		if p := d.(outbox.PolicyRouter).Policy("crm"); p.Rate != 5 {
+			t.Errorf("the policy is %+v", p)
+		}
+		if _, ok := d.(outbox.BatchDispatcher); ok != takesBatches(next) {
+			t.Errorf("takes batches: %t", ok)
+		}
+	}
+	plain := otelhooks.Wrap(struct {
+		outbox.Dispatcher
+		outbox.Router
+	}{returning(nil), route("kafka")}, otelhooks.Config{})
+	if _, ok := plain.(outbox.FanOut); ok {
+		t.Error("a router became a fan-out, which orders keys across routes")
+	}
+	if p := plain.(outbox.PolicyRouter).Policy("kafka"); p != (outbox.RoutePolicy{}) {
+		t.Errorf("the policy is %+v", p)
+	}
+}
+
 func TestThereIsNothingToStoreWithoutASpan(t *testing.T) {
 	if parent, state := otelhooks.Trace(t.Context()); parent != "" || state != "" {
 		t.Errorf("got %q %q", parent, state)
@@ -321,3 +355,17 @@ func (b *batcher) DispatchBatch(_ context.Context, msgs []outbox.DispatchedMessa
 type route string
 
 func (r route) Route(string) string { return string(r) }
+
+// fan is a router with everything.
+type fan struct{}
+
+func (fan) Route(string) string    { return "kafka" }
+func (fan) Routes(string) []string { return []string{"kafka", "crm"} }
+func (fan) Policy(route string) outbox.RoutePolicy {
+	return outbox.RoutePolicy{Rate: float64(len(route)) + 2}
+}
+
+func takesBatches(d outbox.Dispatcher) bool {
+	_, ok := d.(outbox.BatchDispatcher)
+	return ok
+}

@@ -247,6 +247,9 @@ func (s *shift) ended(ctx context.Context, call *circuit, items []*item, errs []
 		s.log.circuit(ctx, t)
 		s.hooks.Circuit(s.table, t.route, t.open)
 	}
+	for _, p := range stops {
+		s.log.stopped(ctx, p)
+	}
 	s.report(turns, stops)
 }
 

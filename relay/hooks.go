@@ -26,7 +26,8 @@ type Hooks struct {
 	// Isolated runs when messages of a crashed relay are dispatched in small
 	// groups (crashes 1) or alone (2 and more).
 	Isolated func(table string, messages, crashes int)
-	// Circuit runs when a route's circuit opens or closes.
+	// Circuit runs when a route's circuit opens or closes in a shard, and for each
+	// that is open when the shard is no longer worked here.
 	Circuit func(table, route string, open bool)
 	// DatabaseError runs for each failed database call.
 	DatabaseError func(table string, op string, err error)

@@ -129,6 +129,11 @@ func (l *logger) circuit(ctx context.Context, t turn) {
 	l.info(ctx, "destination available again", slog.String("route", t.route))
 }
 
+// stopped: a person must look, and resume it.
+func (l *logger) stopped(ctx context.Context, p stop) {
+	l.change(ctx, slog.LevelError, "route paused; its messages wait until it is resumed", slog.String("route", p.route), slog.String("err", p.reason))
+}
+
 // settled logs failures and deaths with the words of the runbook. The table is in every
 // line already.
 func (l *logger) settled(ctx context.Context, meta *outbox.Meta, o outbox.Outcome) {

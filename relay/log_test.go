@@ -136,6 +136,53 @@ func TestFlappingIsBounded(t *testing.T) {
 	})
 }
 
+// A circuit is of a shard: it ends when the shard is no longer worked here.
+func TestACircuitEndsWithItsShift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t, memstore.Config{})
+		sink := &recorder{answer: func(outbox.DispatchedMessage) error { return outbox.Unavailable(errors.New("down")) }}
+		open := 0
+		_, stop := start(t, store, sink, Config{Hooks: Hooks{Circuit: func(_, _ string, opened bool) {
+			if open--; opened {
+				open += 2
+			}
+		}}})
+		enqueue(t, store, "", 1)
+		pass(10 * time.Second)
+		if open != 1 {
+			t.Errorf("%d circuits are open", open)
+		}
+		stop()
+		if open != 0 {
+			t.Errorf("%d circuits are open in a relay that has stopped", open)
+		}
+	})
+}
+
+// A route that the relay pauses by itself is one line, and a circuit's reason echoes no
+// payload.
+func TestAPausedRouteIsLoggedAndEchoesNoPayload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t, memstore.Config{})
+		sink := &recorder{answer: func(m outbox.DispatchedMessage) error {
+			return outbox.Unavailable(outbox.ErrGone.Wrap(errors.New("gone: " + string(m.Payload))))
+		}}
+		lines := logOf(t, store, sink, func() { enqueue(t, store, "", map[string]string{"card": "4111 1111 1111 1111"}) })
+		paused := 0
+		for _, line := range lines {
+			if line["msg"] == "route paused; its messages wait until it is resumed" {
+				paused++
+			}
+			if text, _ := line["err"].(string); strings.Contains(text, "4111") {
+				t.Errorf("the log says %q", text)
+			}
+		}
+		if paused != 1 {
+			t.Errorf("%d lines say that the route is paused", paused)
+		}
+	})
+}
+
 // S-28: a row can be written with any topic and tenant.
 func TestALineCannotBeForged(t *testing.T) {
 	var buf bytes.Buffer

@@ -211,12 +211,32 @@ func (r *Relay) newShift(a acquired, once bool) *shift {
 	return s
 }
 
+// forget ends a shift for everybody who watches. Its open circuits end with it: whoever
+// works the shard next finds out for itself.
 func (r *Relay) forget(s *shift) {
+	for _, route := range s.endCircuits() {
+		r.cfg.Hooks.Circuit(s.table, route, false)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if shard := s.lease.Info().Shard; r.shifts[shard] == s {
 		delete(r.shifts, shard)
 	}
+}
+
+// endCircuits closes the circuits that are open and names their routes. A dispatch that
+// was left behind closes none of them again.
+func (s *shift) endCircuits() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var routes []string
+	for _, c := range s.ledger.circuits {
+		if c.open() {
+			c.failures = 0
+			routes = append(routes, c.route)
+		}
+	}
+	return routes
 }
 
 // listen keeps the store's wake-up working. Polling goes on regardless.

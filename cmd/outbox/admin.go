@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,8 +15,11 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/go-outbox/outbox"
 	"github.com/go-outbox/outbox/config"
 	"github.com/go-outbox/outbox/metrics"
+	"github.com/go-outbox/outbox/notify"
+	"github.com/go-outbox/outbox/relay"
 )
 
 // An admin is what monitoring sees of a daemon: /metrics, /healthz and /readyz.
@@ -24,6 +29,9 @@ type admin struct {
 	metrics  *metrics.Metrics
 	server   *http.Server
 	serving  sync.WaitGroup
+
+	notifier *notify.Notifier // nil: nobody is told of dead messages
+	notified func()           // ends it, once it has told of the last
 }
 
 func newAdmin(cfg *config.Config, stores []store) (*admin, error) {
@@ -46,6 +54,44 @@ func newAdmin(cfg *config.Config, stores []store) (*admin, error) {
 		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}
 	return a, nil
+}
+
+// notify starts to tell of dead messages, if somebody is to be told. Call notified when the
+// relays have stopped.
+func (a *admin) notify(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
+	a.notified = func() {}
+	if cfg.Notify.URL == "" {
+		return nil
+	}
+	to := config.Sink{
+		URL: cfg.Notify.URL, SecretFile: cmp.Or(cfg.Notify.SecretFile, cfg.Webhook.SecretFile), Allow: cfg.Webhook.Allow,
+	}
+	sink, err := openOne(to, cfg, io.Discard)
+	if err != nil {
+		return fmt.Errorf("notify.url: %w", err)
+	}
+	if a.notifier, err = notify.New(notify.Config{To: sink, Log: log}); err != nil {
+		return errors.Join(err, sink.close())
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() { _ = a.notifier.Run(ctx) }) // it returns nil
+	a.notified = func() {
+		cancel()
+		running.Wait()
+		if err := sink.close(); err != nil {
+			log.WarnContext(ctx, "close notify.url", slog.String("err", outbox.SanitizeError(err, nil, 0)))
+		}
+	}
+	return nil
+}
+
+// hooks are those of a relay.
+func (a *admin) hooks() relay.Hooks {
+	if a.notifier == nil {
+		return a.metrics.Hooks()
+	}
+	return metrics.Chain(a.metrics.Hooks(), a.notifier.Hooks())
 }
 
 // listen opens the listener, so that an address that cannot be had ends the start and

@@ -3,13 +3,20 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-outbox/outbox"
+	"github.com/go-outbox/outbox/notify"
+	"github.com/go-outbox/outbox/webhook"
 )
 
 // The daemon shows its metrics and its health while it relays.
@@ -42,6 +49,44 @@ func TestTheAdminListenerServesMetricsAndHealth(t *testing.T) {
 	cancel()
 	if code := <-exited; code != exitOK {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// relay --notify tells of the messages that died, signed, before it ends.
+func TestTheRelayTellsOfDeadMessages(t *testing.T) {
+	dir := t.TempDir()
+	secret := webhook.NewSecret()
+	secretFile := filepath.Join(dir, "secret")
+	if err := os.WriteFile(secretFile, []byte(secret.Reveal()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	verifier, err := webhook.NewVerifier(webhook.Config{Secrets: []webhook.Secret{secret}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan notify.Summary, 1)
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /orders", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) })
+	mux.Handle("POST /pager", verifier.Receive(func(_ context.Context, msg outbox.DispatchedMessage) error {
+		var s notify.Summary
+		err := json.Unmarshal(msg.Payload, &s)
+		told <- s
+		return err
+	}))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	path := filepath.Join(dir, "shop.db")
+	enqueueOne(t, path)
+
+	code, errs := runArgs(t, []string{
+		"relay", "--once", "--dsn", "sqlite:" + path, "--table", "shop_outbox", "--sink", server.URL + "/orders",
+		"--notify", server.URL + "/pager", "--webhook-secret-file", secretFile, "--webhook-allow", "127.0.0.0/8",
+	})
+	if code != exitOK || len(told) != 1 {
+		t.Fatalf("exit %d, %d notifications: %s", code, len(told), errs)
+	}
+	if s := <-told; s.Count != 1 || s.Groups[0].Topic != "shop.order.placed.v1" || s.Groups[0].Reason != outbox.DeadPermanent {
+		t.Errorf("told of %+v", s)
 	}
 }
 

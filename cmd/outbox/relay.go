@@ -75,6 +75,9 @@ func idle(cfg *config.Config) string {
 
 func (a *app) logger(cfg config.Log) *slog.Logger {
 	options := &slog.HandlerOptions{Level: cfg.SlogLevel()}
+	if cfg.MaskTenant {
+		options.ReplaceAttr = relay.MaskTenant
+	}
 	if cfg.Format == "json" {
 		return slog.New(slog.NewJSONHandler(a.err, options))
 	}
@@ -97,6 +100,10 @@ func (a *app) relayTo(ctx context.Context, cfg *config.Config, d outbox.Dispatch
 	if err != nil {
 		return err
 	}
+	if err := adm.notify(ctx, cfg, log); err != nil {
+		return err
+	}
+	defer adm.notified() // after the relays: they may report deaths while they drain
 	relays, err := newRelays(ctx, cfg, stores, d, adm, log)
 	if err != nil {
 		return err
@@ -131,7 +138,7 @@ func newRelays(
 		}
 		rc := cfg.RelayConfig(s.Table())
 		rc.Version, rc.Log = version(), log
-		rc.Instance, rc.Hooks = adm.instance, adm.metrics.Hooks()
+		rc.Instance, rc.Hooks = adm.instance, adm.hooks()
 		r, err := relay.New(s, d, rc)
 		if err != nil {
 			return nil, err
