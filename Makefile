@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo fast dev test test-postgres-all readiness lint bench
+.PHONY: help demo fast dev test test-postgres-all readiness lint bench torture mutants screenshots
 
 TESTENV := go run ./internal/testenv/cmd/testenv
 
@@ -28,10 +28,21 @@ test-postgres-all: ## the PostgreSQL tests on 16, 17 and 18 as well (binaries fr
 	done
 
 readiness: ## make test, and write its record to docs/readiness.md
-	@READINESS=docs/readiness.md TEST_FLAGS="-race -timeout 15m -p 2 -count=1" tools/test.sh
+	@READINESS=docs/readiness.md TEST_FLAGS="-race -timeout 20m -p 2 -count=1" tools/test.sh
 
 lint: ## golangci-lint; building it the first time takes minutes
 	go tool -modfile=tools/lint.mod golangci-lint run ./...
 
 bench: ## ours and the peers on a private PostgreSQL, the short form (see bench/README.md)
 	cd bench && go run . --quick
+
+torture: ## kill, cut and stop everything and check what came out: SEED, FOR (seconds), RUNS, DB
+	@mkdir -p .torture
+	go run -tags failpoint ./internal/torture/cmd/torture --seconds $${FOR:-60} --seed $${SEED:-0} --runs $${RUNS:-1} \
+		--db $${DB:-postgres} --report .torture
+
+mutants: ## break the protocol in every known way; each break must be caught
+	go run ./internal/torture/cmd/mutants
+
+screenshots: ## the pictures of the console in docs/images
+	$(TESTENV) run -- go run ./internal/browsertest/cmd/shots

@@ -2,14 +2,14 @@
 # What `make test` does: format, vet, static analysis, then every test with the
 # race detector and real servers. Logs of a failing run stay in .testlog.
 #
-#   TEST_FLAGS  flags of go test (default: -race -timeout 10m -p 2)
+#   TEST_FLAGS  flags of go test (default: -race -timeout 20m -p 2)
 #   TEST_SCOPE  packages (default: ./...)
 #   FUZZ_TIME   how long each fuzz target runs (default: 10s)
 #   READINESS   file to write the record of the run to (make readiness)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-read -ra flags <<<"${TEST_FLAGS:--race -timeout 10m -p 2}"
+read -ra flags <<<"${TEST_FLAGS:--race -timeout 20m -p 2}"
 read -ra scope <<<"${TEST_SCOPE:-./...}"
 logs=$PWD/.testlog
 rm -rf "$logs"
@@ -111,6 +111,7 @@ if [ "${scope[*]}" = ./... ]; then
 		step "${module//\//-}" nested "$module" go test "${flags[@]}" ./...
 	done
 	step bench nested bench go vet ./...
+	step explore go test -count=1 ./internal/explore # a wider bound than under the race detector
 	step fuzz fuzz
 fi
 
