@@ -137,3 +137,6 @@ func Example() {
 	// 2 shop.order.placed.v1 {"order":2,"customer":"Grace"}
 	// 3 shop.order.placed.v1 {"order":3,"customer":"Edsger"}
 }
+
+// What the documentation shows is compiled here; the tests run the same calls.
+var _ = []any{placeOrderPostgres, recentlyFailed}
