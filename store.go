@@ -77,6 +77,8 @@ type LeaseInfo struct {
 	Top int64
 	// Nudge counts operator changes.
 	Nudge int64
+	// Takeover: the last owner did not give the lease back.
+	Takeover bool
 	// Gapless: sequence order is commit order, so a missing number stays missing.
 	Gapless bool
 	// Paused: an operator has paused the whole table; PausedRoutes: only these.

@@ -138,8 +138,11 @@ func (m *Metrics) onPurged(table string, result outbox.PurgeResult) {
 	m.purged.WithLabelValues(table, "dead").Add(float64(result.Dead))
 }
 
-func (m *Metrics) onLeaseAcquired(table string, _ outbox.LeaseInfo) {
+func (m *Metrics) onLeaseAcquired(table string, lease outbox.LeaseInfo) {
 	m.leaseAcquired.WithLabelValues(table).Inc()
+	if takeovers := m.takeovers.WithLabelValues(table); lease.Takeover {
+		takeovers.Inc()
+	}
 	m.leaseLost.WithLabelValues(table) // so that the first loss is an increase
 	m.leases.add(table, 1)
 }

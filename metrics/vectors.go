@@ -31,6 +31,7 @@ type vectors struct {
 
 	leaseAcquired *prometheus.CounterVec
 	leaseLost     *prometheus.CounterVec
+	takeovers     *prometheus.CounterVec
 	isolated      *prometheus.CounterVec
 	circuitOpen   *prometheus.GaugeVec
 	circuitOpened *prometheus.CounterVec
@@ -60,6 +61,7 @@ func newVectors() vectors {
 		batches:      counter("outbox_batches_total", "Batches recorded before their dispatch.", "table"),
 
 		leaseAcquired: counter("outbox_lease_acquired_total", "Leases that this process took.", "table"),
+		takeovers:     counter("outbox_lease_takeovers_total", "Leases that this process took from an owner that had not given them back.", "table"),
 		leaseLost:     counter("outbox_lease_lost_total", "Leases that this process lost instead of giving them back.", "table"),
 		isolated:      counter("outbox_crash_isolated_total", "Messages of a crashed relay that were dispatched apart from others.", "table"),
 		circuitOpen: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -75,7 +77,7 @@ func (v *vectors) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		v.enqueued, v.dispatched, v.latency, v.delivery, v.published, v.retried, v.deferred, v.dead, v.deadReason, v.duplicates,
 		v.readSeconds, v.readMessages, v.stepSeconds, v.stepOutcomes, v.batches,
-		v.leaseAcquired, v.leaseLost, v.isolated, v.circuitOpen, v.circuitOpened, v.databaseError, v.purged,
+		v.leaseAcquired, v.takeovers, v.leaseLost, v.isolated, v.circuitOpen, v.circuitOpened, v.databaseError, v.purged,
 	}
 }
 

@@ -113,10 +113,9 @@ func (s *shift) readOnce(ctx context.Context, req outbox.ReadRequest) error {
 		// The database makes the next page while this one is taken in.
 		var taking sync.WaitGroup
 		taking.Go(func() { s.accept(req, page, took) })
-		var following outbox.Page
-		following, took, err = s.read(ctx, next)
+		following, tookNext, readErr := s.read(ctx, next)
 		taking.Wait()
-		req, page = next, following
+		req, page, took, err = next, following, tookNext, readErr
 	}
 	return err
 }

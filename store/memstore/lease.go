@@ -76,6 +76,7 @@ func (s *Store) Acquire(ctx context.Context, req outbox.LeaseRequest) (outbox.Le
 
 func (s *Store) grant(l *leaseRow, req outbox.LeaseRequest, now time.Time) *lease {
 	before := predecessor{l.instance, l.draining}
+	takeover := l.owner != uuid.Nil
 	l.owner = uuid.New() // anew each time: an instance may lose the lease and get it again
 	l.instance = req.Instance
 	l.epoch++
@@ -85,7 +86,7 @@ func (s *Store) grant(l *leaseRow, req outbox.LeaseRequest, now time.Time) *leas
 		store: s, row: l, owner: l.owner, ttl: req.TTL, before: before,
 		info: outbox.LeaseInfo{
 			Shard: l.shard, Shards: len(s.leases), SlotLo: l.lo, SlotHi: l.hi,
-			Epoch: l.epoch, Low: l.low, Top: s.top(), Nudge: l.nudge, Gapless: s.cfg.Gapless,
+			Epoch: l.epoch, Low: l.low, Top: s.top(), Nudge: l.nudge, Gapless: s.cfg.Gapless, Takeover: takeover,
 			Paused: s.pausedTable(), PausedRoutes: s.pausedRoutes(),
 		},
 	}

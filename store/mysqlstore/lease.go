@@ -56,7 +56,7 @@ func (l *lease) take(ctx context.Context, tx *sql.Tx, instance string) error {
 	var previous string
 	var draining bool
 	i := outbox.LeaseInfo{Shard: shard}
-	err = one(ctx, tx, []any{&free, &i.SlotLo, &i.SlotHi, &i.Epoch, &i.Low, &i.Nudge, &previous, &draining, &l.server},
+	err = one(ctx, tx, []any{&free, &i.SlotLo, &i.SlotHi, &i.Epoch, &i.Low, &i.Nudge, &previous, &draining, &l.server, &i.Takeover},
 		l.store.sql.Lease, shard)
 	// Taken or resized while we waited, or somebody writes under it for longer than we do.
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !free || number(err) == lockWaitTimeout {

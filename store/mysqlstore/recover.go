@@ -67,10 +67,10 @@ func (l *lease) leftovers(ctx context.Context, tx *sql.Tx) ([]*leftover, error) 
 }
 
 // excuses reports whether the owner of a batch did not die of it: it is the process that
-// asks, it was stopping, or the server was restarted since. The server counts whole
+// asks or was stopping, and the last owner, or the server was restarted since. The server counts whole
 // seconds, so the same start may look like two that are nearly as far apart as this.
 func (l *lease) excuses(b *leftover) bool {
-	return l.excused || l.started.Sub(moment(b.server)) > 2*time.Second
+	return l.excused && b.epoch == l.info.Epoch-1 || l.started.Sub(moment(b.server)) > 2*time.Second
 }
 
 // findUnsettled finds the messages that are still in flight: open, and not put back since

@@ -114,7 +114,7 @@ func (l *lease) take(ctx context.Context, statement, instance string, args ...an
 	var draining bool
 	row := l.s.pool.QueryRow(ctx, statement, append([]any{l.s.mode}, args...)...)
 	i := &l.info
-	err := row.Scan(&i.Shard, &i.SlotLo, &i.SlotHi, &i.Epoch, &i.Low, &i.Nudge, &previous, &draining)
+	err := row.Scan(&i.Shard, &i.SlotLo, &i.SlotHi, &i.Epoch, &i.Low, &i.Nudge, &previous, &draining, &i.Takeover)
 	l.excused = draining || previous == instance
 	return err
 }

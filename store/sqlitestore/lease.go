@@ -64,7 +64,7 @@ func (l *lease) take(ctx context.Context, conn *sql.Conn) error {
 	if owner != "" && expires >= now {
 		return outbox.ErrLeaseHeld
 	}
-	info.Epoch = l.former + 1
+	info.Epoch, info.Takeover = l.former+1, owner != ""
 	l.info = info
 	return exec(ctx, conn, l.store.sql.Acquire, l.owner, l.instance, now+l.ttl.Microseconds())
 }

@@ -99,6 +99,7 @@ var leaseClaims = []claim{
 		two := s.takeover("two")
 		info := two.Info()
 
+		s.that(info.Takeover && !old.Info().Takeover, "a takeover does not say so")
 		failsEverywhere(s, old, ids)
 		equal(s, "status", s.status(ids[0]), outbox.StatusInFlight)
 		after := s.row(ids[0])
@@ -128,6 +129,7 @@ var leaseClaims = []claim{
 
 		failsEverywhere(s, old, ids)
 		next := s.acquire(s.Reopen(s.T), "two")
+		s.that(!next.Info().Takeover, "a lease that was given back was taken over")
 		equal(s, "low", next.Info().Low, ids[0])
 		failsEverywhere(s, old, ids)
 		equal(s, "status", s.status(ids[1]), outbox.StatusPending)

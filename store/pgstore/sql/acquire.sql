@@ -7,11 +7,11 @@ UPDATE {{lease}} l
 SET owner = $1, instance = $2, epoch = l.epoch + 1, draining = false, system_id = $4, timeline = $5,
     expires_at = pg_catalog.clock_timestamp() + $3::bigint * interval '1 microsecond'
 FROM (
-  SELECT shard, instance, draining FROM {{lease}}
+  SELECT shard, owner, instance, draining FROM {{lease}}
   WHERE owner IS NULL OR expires_at < pg_catalog.clock_timestamp()
   ORDER BY shard
   LIMIT 1
   FOR UPDATE SKIP LOCKED
 ) p
 WHERE l.shard = p.shard AND (l.owner IS NULL OR l.expires_at < pg_catalog.clock_timestamp())
-RETURNING l.shard, l.slot_lo, l.slot_hi, l.epoch, l.low, l.nudge, COALESCE(p.instance, ''), p.draining
+RETURNING l.shard, l.slot_lo, l.slot_hi, l.epoch, l.low, l.nudge, COALESCE(p.instance, ''), p.draining, p.owner IS NOT NULL
