@@ -20,6 +20,7 @@ type table struct {
 	at      []time.Time // when each replayed message is available
 	now     time.Time
 	changes int
+	lagging int
 }
 
 func (m *table) Page(_ context.Context, _ outbox.Filter, after int64, limit int) ([]bulk.Candidate, error) {
@@ -41,6 +42,11 @@ func (m *table) Change(_ context.Context, _ outbox.Verb, picks []bulk.Candidate,
 	}
 	m.changes++
 	return len(picks), nil
+}
+
+// Lagging counts what is due while the relay stands still.
+func (m *table) Lagging(_ context.Context, _ int64, limit int) (int, error) {
+	return min(m.lagging, limit), nil
 }
 
 func newTable(n int, dead func(i int) bool) *table {
@@ -97,6 +103,26 @@ func TestAJobChangesEachMatchOnceAndKeepsToItsRate(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestAJobWaitsForARelayThatLagsBehind(t *testing.T) {
+	m := newTable(100, func(int) bool { return true })
+	job, err := bulk.New(outbox.JobRequest{
+		Verb: outbox.VerbReplay, Filter: outbox.Filter{Status: outbox.StatusDead}, Expect: 100, Rate: 100, Actor: "ada", Reason: "why",
+	}, 100, m.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func(lagging int) int {
+		m.lagging, m.now = lagging, m.now.Add(time.Second)
+		if _, err := job.Step(t.Context(), "me", m.now, m); err != nil {
+			t.Fatal(err)
+		}
+		return job.Done
+	}
+	if a, b, c, d := step(0), step(5), step(4), step(100); a != 10 || b != 10 || c != 20 || d != 20 {
+		t.Errorf("done %d, %d, %d, %d", a, b, c, d)
+	}
 }
 
 func TestTheLastStepClosesTheRecord(t *testing.T) {

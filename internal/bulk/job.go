@@ -32,6 +32,9 @@ type Messages interface {
 	// returns how many. delays say when each replayed one is available, from now
 	// on; nil means at once.
 	Change(ctx context.Context, verb outbox.Verb, picks []Candidate, delays []time.Duration) (int, error)
+	// Lagging counts replayed messages up to a sequence that are due and not
+	// delivered, at most limit.
+	Lagging(ctx context.Context, upTo int64, limit int) (int, error)
 }
 
 // New is the job for a request, as of now, after its messages were counted.
@@ -83,6 +86,9 @@ func (j *Job) Step(ctx context.Context, driver string, now time.Time, m Messages
 		j.Wait = wait
 		return nil, nil
 	}
+	if lags, err := j.lags(ctx, m); err != nil || lags {
+		return nil, err
+	}
 	last, err := j.chunk(ctx, now, m)
 	if err != nil || !last {
 		return nil, err
@@ -90,6 +96,21 @@ func (j *Job) Step(ctx context.Context, driver string, now time.Time, m Messages
 	j.State, j.Wait = outbox.JobDone, 0
 	e := j.Entry(j.Verb, j.Actor, j.Reason)
 	return &e, nil
+}
+
+// lags waits while the relay is behind with what was replayed before: it would catch up
+// in a burst, and its sink would see more than the rate.
+func (j *Job) lags(ctx context.Context, m Messages) (bool, error) {
+	if j.Rate == 0 || j.Done == 0 {
+		return false, nil
+	}
+	most := max(j.quota()/2, 1)
+	n, err := m.Lagging(ctx, j.Cursor, most)
+	if err != nil || n < most {
+		return false, err
+	}
+	j.Wait = time.Second / perSecond
+	return true, nil
 }
 
 // chunk changes some messages and reports whether they were the last.
@@ -105,11 +126,15 @@ func (j *Job) chunk(ctx context.Context, now time.Time, m Messages) (last bool, 
 
 // pick looks at the next messages and moves the cursor behind those it looked at.
 func (j *Job) pick(ctx context.Context, now time.Time, m Messages) (picks []Candidate, last bool, err error) {
-	page, err := m.Page(ctx, j.Filter, j.Cursor, outbox.JobChunk)
+	quota := j.quota()
+	limit := outbox.JobChunk
+	if j.Rate > 0 {
+		limit = min(max(4*quota, 100), outbox.JobChunk)
+	}
+	page, err := m.Page(ctx, j.Filter, j.Cursor, limit)
 	if err != nil {
 		return nil, false, err
 	}
-	quota := j.quota()
 	for _, c := range page {
 		if len(picks) == quota {
 			return picks, false, nil
@@ -119,17 +144,21 @@ func (j *Job) pick(ctx context.Context, now time.Time, m Messages) (picks []Cand
 			picks = append(picks, c)
 		}
 	}
-	return picks, len(page) < outbox.JobChunk, nil
+	return picks, len(page) < limit, nil
 }
 
 func (j *Job) takes(c Candidate, now time.Time) bool {
 	return j.Filter.Matches(c.Record, c.Route, now) && !c.DeadAt.After(j.Cut)
 }
 
+// perSecond is how many chunks a job with a rate makes in a second: small ones, so that
+// a relay that lags has little to catch up with.
+const perSecond = 10
+
 func (j *Job) quota() int {
 	quota := min(outbox.JobChunk, j.Cap-j.Done)
 	if j.Rate > 0 {
-		quota = min(quota, j.Rate)
+		quota = min(quota, max(j.Rate/perSecond, 1))
 	}
 	return quota
 }

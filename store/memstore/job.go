@@ -168,6 +168,19 @@ func (m messages) Page(_ context.Context, f outbox.Filter, after int64, limit in
 	return page, nil
 }
 
+func (m messages) Lagging(_ context.Context, upTo int64, limit int) (n int, err error) {
+	now := m.s.clock.now()
+	for r := range m.s.due.after(0, 0) {
+		if n == limit {
+			break
+		}
+		if r.Sequence <= upTo && r.Replays > 0 && !r.AvailableAt.After(now) {
+			n++
+		}
+	}
+	return n, nil
+}
+
 func (m messages) Change(_ context.Context, verb outbox.Verb, picks []bulk.Candidate, delays []time.Duration) (int, error) {
 	m.s.nudge()
 	for i, c := range picks {

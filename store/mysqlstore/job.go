@@ -177,6 +177,12 @@ func (o operation) candidates(ctx context.Context, withRoutes bool, statement st
 	return list, nil
 }
 
+// Lagging counts what was replayed, is due and not delivered.
+func (o operation) Lagging(ctx context.Context, upTo int64, limit int) (n int, err error) {
+	err = one(ctx, o.tx, []any{&n}, o.s.sql.Lagging, upTo, limit)
+	return n, err
+}
+
 // Change applies a verb to messages. Nobody but the cleaner can have changed them since
 // Page, and it only deletes.
 func (o operation) Change(ctx context.Context, verb outbox.Verb, picks []bulk.Candidate, delays []time.Duration) (int, error) {

@@ -117,6 +117,7 @@ type statements struct {
 	NoteAttempts     string `sql:"note_attempts.sql"`
 	Now              string `sql:"now.sql"`
 	Nudge            string `sql:"nudge.sql"`
+	Lagging          string `sql:"lagging.sql"`
 	Pause            string `sql:"pause.sql"`
 	Paused           string `sql:"paused.sql"`
 	PublishIDs       string `sql:"publish_ids.sql"`

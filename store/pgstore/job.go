@@ -181,6 +181,16 @@ func (o operation) Change(ctx context.Context, verb outbox.Verb, picks []bulk.Ca
 	return n, err
 }
 
+// Lagging counts what was replayed, is due and not delivered. A verbatim table does not
+// say what was replayed.
+func (o operation) Lagging(ctx context.Context, upTo int64, limit int) (n int, err error) {
+	if o.verbatim {
+		return 0, nil
+	}
+	err = o.tx.QueryRow(ctx, o.sql.Lagging, o.s.mode, upTo, limit).Scan(&n)
+	return n, err
+}
+
 // Jobs lists bulk changes, newest first.
 func (s *Store) Jobs(ctx context.Context, limit int) ([]outbox.Job, error) {
 	jobs, err := s.jobs(ctx, pgtype.UUID{}, outbox.Filter{Limit: limit}.PageSize())

@@ -228,6 +228,7 @@ type statements struct {
 	CandidatesAsc  string `sql:"candidates_asc.sql"`
 	CandidatesDesc string `sql:"candidates_desc.sql"`
 	ReplayDead     string `sql:"replay_dead.sql"`
+	Lagging        string `sql:"lagging.sql"`
 	Remove         string `sql:"remove.sql"`
 	InsertJob      string `sql:"job_insert.sql"`
 	UpdateJob      string `sql:"job_update.sql"`

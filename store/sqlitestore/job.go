@@ -147,6 +147,12 @@ func (o operation) Page(ctx context.Context, f outbox.Filter, after int64, limit
 	return page, err
 }
 
+// Lagging counts what was replayed, is due and not delivered.
+func (o operation) Lagging(ctx context.Context, upTo int64, limit int) (n int, err error) {
+	err = o.conn.QueryRowContext(ctx, o.sql.Lagging, upTo, o.at, limit).Scan(&n)
+	return n, err
+}
+
 // Change applies a verb to messages. Nobody else can have changed them since Page: the
 // transaction has held the write lock from its beginning.
 func (o operation) Change(ctx context.Context, verb outbox.Verb, picks []bulk.Candidate, delays []time.Duration) (int, error) {

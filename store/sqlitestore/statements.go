@@ -128,6 +128,7 @@ type statements struct {
 	Members           string `sql:"members.sql"`
 	NoteAttempt       string `sql:"note_attempt.sql"`
 	Nudge             string `sql:"nudge.sql"`
+	Lagging           string `sql:"lagging.sql"`
 	Orphans           string `sql:"orphans.sql"`
 	Pause             string `sql:"pause.sql"`
 	Paused            string `sql:"paused.sql"`
