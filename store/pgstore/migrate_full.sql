@@ -32,4 +32,4 @@ WHERE s.sequence = m.sequence
 -- statement
 DROP TABLE {{state}}
 -- statement
-CREATE INDEX IF NOT EXISTS "{{prefix}}_dead" ON {{messages}} (sequence) WHERE dead_at IS NOT NULL
+CREATE INDEX IF NOT EXISTS "{{prefix}}_dead" ON {{messages}} (sequence) INCLUDE (dead_reason) WHERE dead_at IS NOT NULL

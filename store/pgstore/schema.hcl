@@ -139,6 +139,7 @@ table "{{prefix}}" {
   }
   index "{{prefix}}_dead" {
     columns = [column.sequence]
+    include = [column.dead_reason]
     where   = "dead_at IS NOT NULL"
   }
   storage_params {

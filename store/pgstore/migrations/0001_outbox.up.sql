@@ -105,8 +105,8 @@ CREATE TABLE {{table}} (
 CREATE INDEX "{{prefix}}_due" ON {{table}} (available_at, sequence) WHERE available_at > created_at
 -- statement
 -- Serves the heads of keys after a takeover, the list of dead messages, their
--- count and their retention.
-CREATE INDEX "{{prefix}}_dead" ON {{table}} (sequence) WHERE dead_at IS NOT NULL
+-- count (which needs nothing but the index) and their retention.
+CREATE INDEX "{{prefix}}_dead" ON {{table}} (sequence) INCLUDE (dead_reason) WHERE dead_at IS NOT NULL
 -- statement
 -- One row per shard. system_id and timeline remember the server that the lease
 -- was last taken on, so that a restored database is noticed.

@@ -1,6 +1,7 @@
 -- stats: counts that look at no more than $1 rows each. What waits is either above
 -- every lease's low or in {{prefix}}_due.
--- Locks: none. Index: primary key from the lowest low; {{prefix}}_due; {{prefix}}_dead.
+-- Locks: none. Index: primary key from the lowest low; {{prefix}}_due; {{prefix}}_dead, alone:
+-- dead messages lie far apart in the table.
 -- Each part is counted as it is read: rows that are kept first spill to disk. sequence + 0
 -- keeps the planner from reading everything below low by the primary key: it takes a third
 -- of the table for put back.
@@ -28,7 +29,7 @@ WITH low AS MATERIALIZED (
   ) d
 ), dead AS MATERIALIZED (
   SELECT pg_catalog.count(*) AS read, pg_catalog.count(*) FILTER (WHERE dead_reason = 'discarded') AS discarded
-  FROM (SELECT dead_reason FROM {{table}} WHERE dead_at IS NOT NULL AND published_at IS NULL LIMIT $1) x
+  FROM (SELECT dead_reason FROM {{table}} WHERE dead_at IS NOT NULL ORDER BY sequence LIMIT $1) x
 )
 SELECT pg_catalog.now(), seen.waiting + due.waiting, seen.retrying + due.retrying, seen.scheduled + due.scheduled,
   dead.read - dead.discarded, dead.discarded,
