@@ -33,7 +33,7 @@ type Messages interface {
 	// on; nil means at once.
 	Change(ctx context.Context, verb outbox.Verb, picks []Candidate, delays []time.Duration) (int, error)
 	// Lagging counts replayed messages up to a sequence that are due and not
-	// delivered, at most limit.
+	// delivered, at most limit; none while nobody relays the table.
 	Lagging(ctx context.Context, upTo int64, limit int) (int, error)
 }
 
