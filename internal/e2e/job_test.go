@@ -142,7 +142,7 @@ func TestAReplayKeepsToItsRateBesideLiveTraffic(t *testing.T) {
 func TestAJobSurvivesItsDriverAndStopsWhenCancelled(t *testing.T) {
 	for _, database := range databases {
 		t.Run(database.name, func(t *testing.T) {
-			const dead, rate = 300, 100
+			const dead, rate, chunk = 300, 100, 10
 			store := database.open(t)
 			m := &meter{}
 			deadMessages(t, store, m, dead)
@@ -157,28 +157,28 @@ func TestAJobSurvivesItsDriverAndStopsWhenCancelled(t *testing.T) {
 					vanish()
 				}
 			})
-			if !errors.Is(err, context.Canceled) || job.Done != rate {
+			if !errors.Is(err, context.Canceled) || job.Done != chunk {
 				t.Fatalf("the first driver left %+v (%v)", job, err)
 			}
 			var cancelled time.Time
 			job, err = ops.RunJob(t.Context(), store, job.ID, "second", func(j outbox.Job) {
-				if j.Done == 2*rate && cancelled.IsZero() {
+				if j.Done == 2*chunk && cancelled.IsZero() {
 					cancelled = time.Now()
 					if _, err := store.SetJob(t.Context(), j.ID, outbox.JobCancelled, "ada", "enough"); err != nil {
 						t.Error(err)
 					}
 				}
 			})
-			if err != nil || job.State != outbox.JobCancelled || job.Done != 2*rate {
+			if err != nil || job.State != outbox.JobCancelled || job.Done != 2*chunk {
 				t.Fatalf("the job ended as %+v (%v)", job, err)
 			}
-			eventually(t, "what was replayed is delivered", func() bool { n, _ := m.counts(); return n == 2*rate })
-			if took := m.replayed[2*rate-1].Sub(cancelled); took > 2*time.Second {
+			eventually(t, "what was replayed is delivered", func() bool { n, _ := m.counts(); return n == 2*chunk })
+			if took := m.replayed[2*chunk-1].Sub(cancelled); took > 2*time.Second {
 				t.Errorf("the last replayed message came %s after the cancellation", took)
 			}
 			stats, err := store.Stats(t.Context())
-			if err != nil || stats.Dead != dead-2*rate {
-				t.Errorf("%d messages are dead, want %d (%v)", stats.Dead, dead-2*rate, err)
+			if err != nil || stats.Dead != dead-2*chunk {
+				t.Errorf("%d messages are dead, want %d (%v)", stats.Dead, dead-2*chunk, err)
 			}
 		})
 	}
