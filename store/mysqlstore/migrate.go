@@ -4,9 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/go-outbox/outbox"
 	"github.com/go-outbox/outbox/internal/migrate"
@@ -34,8 +37,20 @@ type MigrationStatus = migrate.Status
 // that was interrupted is continued by the next call.
 func (s *Store) Migrate(ctx context.Context) ([]int, error) {
 	s.checked.Store(false)
-	return migrate.Up(ctx, schema{s}, s.migrations, s.migrations.Latest())
+	var versions []int
+	for range migrateTries {
+		applied, err := migrate.Up(ctx, schema{s}, s.migrations, s.migrations.Latest())
+		versions = append(versions, applied...)
+		if !errors.Is(err, mysql.ErrInvalidConn) || ctx.Err() != nil {
+			return versions, err
+		}
+	}
+	return versions, mysql.ErrInvalidConn
 }
+
+// migrateTries is how often a migration begins anew after its connection broke: what was
+// applied is recorded, so nothing is applied twice.
+const migrateTries = 3
 
 // MigrateDown undoes the versions above target and returns them. Target 0 removes the
 // outbox. It refuses while messages would be lost, unless force is set; a message that is
