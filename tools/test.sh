@@ -60,7 +60,7 @@ with_servers() {
 # nested MODULE COMMAND...: runs a command in a module of its own, so that what it
 # requires never reaches a user of ours.
 nested() {
-	(cd "$1" && go vet ./... && shift && "$@")
+	(cd "$1" && go vet ./... && shift && with_servers "$@")
 }
 
 # fuzz: every fuzz target for a short while, on top of the corpus that go test runs.
@@ -110,7 +110,7 @@ if [ "${scope[*]}" = ./... ]; then
 	for module in contrib/watermillsink examples/transactions; do
 		step "${module//\//-}" nested "$module" go test "${flags[@]}" ./...
 	done
-	step bench nested bench go vet ./...
+	step bench bash -c 'cd bench && go vet ./...'
 	step explore go test -count=1 ./internal/explore # a wider bound than under the race detector
 	[ -z "${FUZZ_TIME:-}" ] || step fuzz fuzz # the seeds are run by go test; this goes beyond them
 fi
