@@ -111,7 +111,7 @@ if [ "${scope[*]}" = ./... ]; then
 		step "${module//\//-}" nested "$module" go test "${flags[@]}" ./...
 	done
 	step bench bash -c 'cd bench && go vet ./...'
-	step explore go test -count=1 ./internal/explore # a wider bound than under the race detector
+	step explore with_servers go test -count=1 ./internal/explore # a wider bound than under the race detector
 	[ -z "${FUZZ_TIME:-}" ] || step fuzz fuzz # the seeds are run by go test; this goes beyond them
 fi
 
