@@ -56,11 +56,10 @@ func Axe(t testing.TB) string {
 }
 
 func axe() (string, error) {
-	cache, err := os.UserCacheDir()
+	dir, err := cached("axe-core-" + axeVersion)
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(cache, "outbox-tests", "axe-core-"+axeVersion)
 	file := filepath.Join(dir, "node_modules", "axe-core", "axe.min.js")
 	if source, err := os.ReadFile(file); err == nil {
 		return string(source), nil

@@ -371,11 +371,7 @@ func findKafka() error {
 
 // kafkaJars is where this user keeps Kafka between runs.
 func kafkaJars() (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(cache, "outbox-test", "kafka-"+kafkaVersion), nil
+	return cached("kafka-" + kafkaVersion)
 }
 
 // fetchKafka downloads Kafka with Maven. The jars appear whole or not at all.

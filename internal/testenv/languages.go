@@ -58,11 +58,11 @@ func Node(t testing.TB) *exec.Cmd {
 const nodeModules = "node-24"
 
 func nodeDir() string {
-	cache, err := os.UserCacheDir()
+	dir, err := cached(nodeModules)
 	if err != nil {
-		cache = os.TempDir()
+		return filepath.Join(os.TempDir(), nodeModules)
 	}
-	return filepath.Join(cache, "outbox-test", nodeModules)
+	return dir
 }
 
 func nodePath() string { return filepath.Join(nodeDir(), "node_modules", ".bin", "node") }

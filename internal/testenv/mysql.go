@@ -250,7 +250,7 @@ func newMySQLServer(settings ...string) (*mysqlServer, error) {
 	s := &mysqlServer{programs: p, dir: dir, settings: settings}
 	err = s.install()
 	if err == nil {
-		err = s.startAnywhere()
+		err = anywhere(&s.port, s.start)
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -270,20 +270,6 @@ func (s *mysqlServer) install() error {
 		return fmt.Errorf("mariadb-install-db: %w\n%s", err, out)
 	}
 	return nil
-}
-
-// startAnywhere chooses the port. Losing a race for it is worth a second try.
-func (s *mysqlServer) startAnywhere() error {
-	var err error
-	for range 3 {
-		if s.port, err = freePort(); err != nil {
-			return err
-		}
-		if err = s.start(); err == nil {
-			return nil
-		}
-	}
-	return err
 }
 
 // start gives the server a directory for temporary files of its own: one that starts

@@ -228,7 +228,7 @@ func newPGServer(settings ...string) (*pgServer, error) {
 	s := &pgServer{bin: bin, dir: dir, data: filepath.Join(dir, "data"), settings: settings}
 	err = s.initdb()
 	if err == nil {
-		err = s.startAnywhere()
+		err = anywhere(&s.port, s.start)
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -245,20 +245,6 @@ func (s *pgServer) initdb() error {
 		return fmt.Errorf("initdb: %w\n%s", err, out)
 	}
 	return nil
-}
-
-// startAnywhere chooses the port. Losing a race for it is worth a second try.
-func (s *pgServer) startAnywhere() error {
-	var err error
-	for range 3 {
-		if s.port, err = freePort(); err != nil {
-			return err
-		}
-		if err = s.start(); err == nil {
-			return nil
-		}
-	}
-	return err
 }
 
 func (s *pgServer) start() error {

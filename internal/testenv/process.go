@@ -227,6 +227,28 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
+// anywhere starts a server on a free port. Losing a race for it is worth a second try.
+func anywhere(port *int, start func() error) (err error) {
+	for range 3 {
+		if *port, err = freePort(); err != nil {
+			return err
+		}
+		if err = start(); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// cached is where this user keeps what tests have fetched.
+func cached(name string) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(cache, "outbox-test", name), nil
+}
+
 // discard stops a test's own server and, when the test failed, shows its log.
 func discard(t testing.TB, p *process) {
 	t.Helper()

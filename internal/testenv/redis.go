@@ -226,15 +226,10 @@ func newRedisServer(settings ...string) (*redisServer, error) {
 		return nil, err
 	}
 	s := &redisServer{dir: dir, settings: settings}
-	for range 3 { // another process may take the port first
-		if s.port, err = freePort(); err != nil {
-			break
-		}
-		if err = s.start(); err == nil {
-			return s, nil
-		}
+	if err := anywhere(&s.port, s.start); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	return nil, errors.Join(err, os.RemoveAll(dir))
+	return s, nil
 }
 
 func (s *redisServer) start() error {
