@@ -102,7 +102,7 @@ var Settings = []Setting{
 	},
 	{
 		Key: "relay.concurrency", Env: []string{"OUTBOX_RELAY_CONCURRENCY"}, Flag: "concurrency", Default: "256",
-		Help: "Dispatches that may run at once, per table.",
+		Help: "Dispatches that may run at once, for each route of a table.",
 		bind: func(c *Config) value { return intValue{&c.Relay.Concurrency, 1, 100_000} },
 	},
 	{

@@ -11,13 +11,6 @@ import (
 	"github.com/go-outbox/outbox"
 )
 
-// Verbs of the audit entries that relays write: outages, so that what died in one can
-// be revived.
-const (
-	verbCircuitOpen  outbox.Verb = "circuit_open"
-	verbCircuitClose outbox.Verb = "circuit_close"
-)
-
 const (
 	reportTimeout = 5 * time.Second
 	// maxReports bounds what waits to be told to the store while it is down.
@@ -37,9 +30,9 @@ func (s *shift) report(turns []turn, stops []stop) {
 	}
 	s.mu.Lock()
 	for _, t := range turns {
-		entry := outbox.AuditEntry{Actor: s.cfg.Instance, Verb: verbCircuitClose, Route: t.route, Reason: "the destination answers again"}
+		entry := outbox.AuditEntry{Actor: s.cfg.Instance, Verb: outbox.VerbCircuitClose, Route: t.route, Reason: "the destination answers again"}
 		if t.open {
-			entry.Verb, entry.Reason = verbCircuitOpen, t.err
+			entry.Verb, entry.Reason = outbox.VerbCircuitOpen, t.err
 		}
 		s.reports = append(s.reports, report{entry: entry})
 	}

@@ -235,7 +235,7 @@ func TestADestinationThatFailsEverythingIsProbed(t *testing.T) {
 			t.Errorf("%d were delivered when it was back", sink.count("a"))
 		}
 		entries, err := store.Audit(t.Context(), outbox.AuditFilter{})
-		if err != nil || len(entries) != 2 || entries[0].Verb != verbCircuitClose || entries[1].Verb != verbCircuitOpen || entries[1].Route != "a" {
+		if err != nil || len(entries) != 2 || entries[0].Verb != outbox.VerbCircuitClose || entries[1].Verb != outbox.VerbCircuitOpen || entries[1].Route != "a" {
 			t.Errorf("the outage is recorded as %+v, %v", entries, err)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-outbox/outbox"
+	"github.com/go-outbox/outbox/internal/wire"
 )
 
 // A Format is a kind of envelope.
@@ -101,7 +102,7 @@ func (e Envelope) binary(msg *outbox.DispatchedMessage) error {
 	maps.DeleteFunc(headers, func(name, _ string) bool { return strings.HasPrefix(name, prefix) })
 	for _, a := range e.attributes(&msg.Meta) {
 		if prefix == prefixes[HTTP] {
-			a.value = escape(a.value)
+			a.value = wire.Escape(a.value)
 		}
 		headers[prefix+a.name] = a.value
 	}
@@ -179,21 +180,3 @@ func timestamp(t time.Time) string {
 	}
 	return t.UTC().Format(time.RFC3339Nano)
 }
-
-// escape is the percent-encoding of the CloudEvents HTTP binding.
-func escape(s string) string {
-	if !strings.ContainsFunc(s, mustEscape) {
-		return s
-	}
-	var b strings.Builder
-	for i := range len(s) {
-		if c := s[i]; mustEscape(rune(c)) {
-			fmt.Fprintf(&b, "%%%02X", c)
-		} else {
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
-}
-
-func mustEscape(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '%' }

@@ -125,9 +125,9 @@ func (r *report) finish() error {
 		return r.schema
 	case len(r.bad) > 0:
 		slices.Sort(r.bad)
-		return fmt.Errorf("found %d errors and %d warnings: %s", len(r.bad), r.warned, strings.Join(slices.Compact(r.bad), ", "))
+		return fmt.Errorf("found %s and %s: %s", counted(len(r.bad), "error"), counted(r.warned, "warning"), strings.Join(slices.Compact(r.bad), ", "))
 	case r.warned > 0:
-		r.app.warnf("found no errors and %d warnings", r.warned)
+		r.app.warnf("found no error and %s", counted(r.warned, "warning"))
 	default:
 		r.app.warnf("found nothing wrong")
 	}
@@ -268,4 +268,11 @@ func backlog(s outbox.Stats) finding {
 		"backlog", levelWarning, fmt.Sprintf("the oldest of %s messages waits %s", count(s, s.Pending), age(s.OldestPending)),
 		fmt.Sprintf("outbox list --status pending --oldest-first --limit 1 --table %s, then outbox explain EVENT", s.Table),
 	}
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -130,7 +130,7 @@ func openOne(sc config.Sink, cfg *config.Config, stdout io.Writer) (*sink, error
 		return openWebhook(sc, cfg.Relay.DispatchTimeout/2)
 	case "kafka":
 		return opened(kafkasink.Open(sc.URL))
-	case "nats", "tls", "nats+tls":
+	case "nats", "tls":
 		return opened(natssink.Open(sc.URL))
 	case "amqp", "amqps":
 		return opened(rabbitsink.Open(sc.URL))

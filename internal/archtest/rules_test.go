@@ -46,7 +46,7 @@ var rules = []rule{
 		tests: []string{"store/pgstore", "store/mysqlstore", "store/sqlitestore", "relay", "compat"},
 	},
 
-	{from: "sink", ours: []string{root}, third: []string{uuid}},
+	{from: "sink", ours: []string{root, "internal/wire"}, third: []string{uuid}},
 	{from: "sink/sinktest", ours: []string{root}},
 	{from: "sink/writersink", ours: []string{root}, third: []string{uuid}},
 	{from: "sink/bussink", ours: []string{root, "eventbus"}, third: []string{uuid}},
