@@ -186,6 +186,9 @@ func (s *scan) arrived(req outbox.ReadRequest, page outbox.Page, now time.Time, 
 		s.pollAt = now // there is more
 		return
 	}
+	if s.foundAt.IsZero() {
+		s.foundAt = now // a relay that has just begun knows of no silence
+	}
 	idle := now.Sub(s.foundAt)
 	// The longer nothing came, the longer the wait: a message waits for a small
 	// share of the silence before it, and an idle table costs almost nothing.
