@@ -24,6 +24,9 @@ import (
 //
 // An event id that exists with the same topic, tenant, key and payload returns the
 // existing sequence and writes nothing; with other content it is ErrEventIDConflict.
+//
+// The statement is sent as the caller's connection sends its own: prepared once and
+// kept, unless default_query_exec_mode says otherwise.
 func (s *Store) Enqueue(ctx context.Context, tx pgx.Tx, msg outbox.Message) (int64, error) {
 	return s.enqueue(ctx, tx, msg)
 }
@@ -32,10 +35,11 @@ func (s *Store) Enqueue(ctx context.Context, tx pgx.Tx, msg outbox.Message) (int
 // to no business change. A failure may have written it all the same; give the
 // message an EventID to be able to try again.
 func (s *Store) EnqueueAutocommit(ctx context.Context, msg outbox.Message) (int64, error) {
-	return s.enqueue(ctx, s.pool, msg)
+	return s.enqueue(ctx, s.pool, msg, s.mode)
 }
 
-func (s *Store) enqueue(ctx context.Context, q querier, msg outbox.Message) (int64, error) {
+// enqueue writes msg with the options of the driver, if any.
+func (s *Store) enqueue(ctx context.Context, q querier, msg outbox.Message, options ...any) (int64, error) {
 	e, err := s.admit(ctx, msg, func() (*layout, error) { return s.layout(ctx, q) })
 	if err != nil {
 		return 0, err
@@ -43,7 +47,7 @@ func (s *Store) enqueue(ctx context.Context, q querier, msg outbox.Message) (int
 	// A row that caused a conflict may be purged before it is looked at; then
 	// the id is free after all.
 	for range 3 {
-		sequence, err := s.insert(ctx, q, e.statement(), e.args())
+		sequence, err := insert(ctx, q, e.statement(), append(options, e.args()...))
 		if e.given && errors.Is(err, pgx.ErrNoRows) {
 			sequence, err = s.duplicate(ctx, q, e)
 		}
@@ -103,8 +107,8 @@ func (l *layout) storable(msg *outbox.Message) error {
 	return nil
 }
 
-func (s *Store) insert(ctx context.Context, q querier, statement string, args []any) (int64, error) {
-	rows, err := q.Query(ctx, statement, append([]any{s.mode}, args...)...)
+func insert(ctx context.Context, q querier, statement string, args []any) (int64, error) {
+	rows, err := q.Query(ctx, statement, args...)
 	if err != nil {
 		return 0, err
 	}

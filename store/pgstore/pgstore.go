@@ -6,9 +6,11 @@
 // is fenced by a lease row that the same statement locks, so a relay that lost its
 // lease writes nothing.
 //
-// It needs no session: nothing is set beyond a transaction, no statement stays
+// The relay needs no session: nothing is set beyond a transaction, no statement stays
 // prepared, no advisory lock is held, so it works behind a pooler in transaction
-// mode. Every object is named with its schema, whatever the search_path.
+// mode. Enqueue sends its statement as the caller's connection sends its own; behind
+// such a pooler pgx wants default_query_exec_mode=cache_describe for all of them. Every
+// object is named with its schema, whatever the search_path.
 //
 // It does not deduplicate for longer than a row exists, it does not protect against
 // people who edit rows, and its Waker is silent behind a pooler in transaction mode:

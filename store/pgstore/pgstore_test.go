@@ -37,10 +37,16 @@ func TestStoreOnBytea(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Harness { return newHarness(t, pool, pgstore.Bytea) })
 }
 
+// pooled leads to env through PgBouncer, as pgx wants it there.
+func pooled(t testing.TB, env *testenv.PG) string {
+	t.Helper()
+	return testenv.PgBouncer(t, env.DSN()) + "&default_query_exec_mode=cache_describe"
+}
+
 func TestStoreBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	direct := testenv.Postgres(t)
-	cfg, err := pgxpool.ParseConfig(testenv.PgBouncer(t, direct.DSN()))
+	cfg, err := pgxpool.ParseConfig(pooled(t, direct))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -137,7 +137,7 @@ func TestATakeoverSeesWhatThePreviousOwnerSettledLast(t *testing.T) {
 
 func TestNothingIsSetOnASessionThatAPoolerShares(t *testing.T) {
 	env := testenv.Postgres(t)
-	cfg, err := pgxpool.ParseConfig(testenv.PgBouncer(t, env.DSN()))
+	cfg, err := pgxpool.ParseConfig(pooled(t, env))
 	if err != nil {
 		t.Fatal(err)
 	}
