@@ -189,7 +189,8 @@ type Stray struct {
 	Topic    string
 }
 
-// A Step is one fenced write: what is finished and what is about to begin.
+// A Step is one fenced write: what is finished and what is about to begin. Its slices
+// are the caller's again when the write has ended.
 type Step struct {
 	// Outcomes are settled under the guard that the message is unpublished, not
 	// dead and of the same replay generation; what no longer matches is left as

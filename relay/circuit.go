@@ -47,6 +47,7 @@ type circuit struct {
 	lastFailed int64 // the last of them
 	refused    int   // messages that were refused for good in a row
 
+	lanes  map[string]*lane
 	ready  queue
 	queued bool // it stands in the ledger's line of routes with messages ready
 	owned  int  // messages read and not settled

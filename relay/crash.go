@@ -142,6 +142,7 @@ func (l *ledger) split(items []*item, crashes int) []*batch {
 func (l *ledger) suspect(b *batch) {
 	for _, it := range b.items {
 		it.batch = b
+		l.highest = max(l.highest, it.rec.Sequence)
 	}
 	b.left = len(b.items)
 	b.startedCh = make(chan struct{})

@@ -24,7 +24,7 @@ type ledger struct {
 
 	scan     scan
 	holds    map[laneKey]*hold
-	lanes    map[laneKey]*lane
+	lanes    map[string]*lane // of keys that order across routes; a route has its own
 	circuits map[string]*circuit
 	recent   struct { // the last circuit that was asked for
 		topic   string
@@ -38,9 +38,11 @@ type ledger struct {
 	live    map[int64]*batch
 	retired []*batch
 	nextNo  int64
+	highest int64 // that any of them ever held
 
 	unrecorded []*batch
-	finished   []*item
+	finished   results
+	spare      results // space of a step that is written
 	done       []*batch
 	starts     []*batch
 	beats      []int64
@@ -65,19 +67,22 @@ type ledger struct {
 	published int
 }
 
+// itemBlock is how many items are allocated at once: more would be a large object, which
+// is cleared and given back as a whole.
+const itemBlock = 128
+
 // An item is a message between read and settle.
 type item struct {
 	rec     *outbox.Record
 	batch   *batch
 	circuit *circuit
 	legs    []leg // of a message that goes to several routes; circuit is the first
-	lane    *lane // the lane it was taken from
+	lane    *lane // where it waits; nil without a key, and of suspects
 	state   itemState
 	// gen is the read that was outstanding when the item was settled.
-	gen     uint64
-	probe   bool
-	outcome outbox.Outcome
-	text    string // the sanitised error of its dispatch
+	gen   uint64
+	probe bool
+	text  string // the sanitised error of its dispatch
 }
 
 type itemState uint8
@@ -111,7 +116,7 @@ func newLedger(cfg *Config, table string, info outbox.LeaseInfo, routing *routin
 		cfg: cfg, table: table, info: info, routing: routing,
 		scan:     newScan(info),
 		holds:    make(map[laneKey]*hold),
-		lanes:    make(map[laneKey]*lane),
+		lanes:    make(map[string]*lane),
 		circuits: make(map[string]*circuit),
 		live:     make(map[int64]*batch),
 		nextNo:   1,
@@ -121,6 +126,9 @@ func newLedger(cfg *Config, table string, info outbox.LeaseInfo, routing *routin
 // owns reports whether a message of page generation gen is already in our hands, or
 // was settled while the page was being read.
 func (l *ledger) owns(seq int64, gen uint64) bool {
+	if seq > l.highest {
+		return false
+	}
 	for _, b := range l.live {
 		if it := b.find(seq); it != nil && it.owned(gen) {
 			return true
@@ -165,7 +173,7 @@ func (l *ledger) accept(req outbox.ReadRequest, page outbox.Page, now time.Time)
 	l.scan.arrived(req, page, now, l.cfg)
 
 	var b *batch
-	var block []item // one allocation for the page instead of one per message
+	var block []item // few allocations instead of one per message
 	records := merge(page.Fresh, page.Others)
 	for i, rec := range records {
 		l.scan.gaps.remove(rec.Sequence)
@@ -176,7 +184,7 @@ func (l *ledger) accept(req outbox.ReadRequest, page outbox.Page, now time.Time)
 			b = l.newBatch()
 		}
 		if len(block) == 0 {
-			block = make([]item, len(records)-i)
+			block = make([]item, min(len(records)-i, itemBlock))
 		}
 		l.admit(b, &block[0], rec, now)
 		block = block[1:]
@@ -273,6 +281,7 @@ func (l *ledger) admit(b *batch, it *item, rec *outbox.Record, now time.Time) {
 	it.rec, it.batch, it.circuit = rec, b, l.circuit(rec.Topic)
 	b.items = append(b.items, it)
 	b.left++
+	l.highest = max(l.highest, rec.Sequence)
 	l.setOff(it, now)
 	l.owned++
 	l.bytes += len(rec.Payload)
@@ -280,8 +289,8 @@ func (l *ledger) admit(b *batch, it *item, rec *outbox.Record, now time.Time) {
 		c.owned++
 		c.bytes += len(rec.Payload)
 	}
-	if l.key(rec) != noLane {
-		l.enterLane(it)
+	if key := l.key(rec); key != noLane {
+		l.enterLane(it, key)
 	}
 	if it.legs != nil && len(it.legs) == 0 { // every route has it; only its row does not know
 		l.finish(it, l.outcome(it, outbox.Published, nil, 0), now)
@@ -331,10 +340,10 @@ func (l *ledger) record(b *batch) {
 	for _, it := range b.items {
 		switch {
 		case it.state != waiting:
-		case l.key(it.rec) == noLane:
+		case it.lane == nil:
 			l.push(it.circuit, entry{item: it})
 		default:
-			l.wakeLane(l.lanes[l.key(it.rec)])
+			l.wakeLane(it.lane)
 		}
 	}
 }
@@ -387,12 +396,12 @@ func (l *ledger) forget(it *item) {
 
 // finish notes the outcome of a message and lets its key go on or wait.
 func (l *ledger) finish(it *item, o outbox.Outcome, now time.Time) {
-	if it.state == running {
+	ran := it.state == running
+	if ran {
 		l.running--
 	}
 	it.state = finished
-	it.outcome = o
-	l.finished = append(l.finished, it)
+	l.finished.add(it, o)
 	l.scan.dueAfter(o, now)
 	if key, seq := l.key(it.rec), it.rec.Sequence; key != noLane {
 		if o.Kind == outbox.Published || (o.Kind == outbox.Dead && l.skipDead(it.rec.Topic)) {
@@ -401,15 +410,17 @@ func (l *ledger) finish(it *item, o outbox.Outcome, now time.Time) {
 			l.holdKey(key, seq)
 		}
 	}
-	l.laneIdle(it.lane)
+	if ran {
+		l.laneIdle(it.lane)
+	}
 }
 
 // settledAll runs when a step is durable.
-func (l *ledger) settledAll(items []*item) {
-	for _, it := range items {
+func (l *ledger) settledAll(r results) {
+	for i, it := range r.items {
 		it.state = settled
 		it.gen = l.scan.gen
-		if it.outcome.Kind == outbox.Published {
+		if r.outcomes[i].Kind == outbox.Published {
 			l.published++
 		}
 		l.forget(it)
@@ -466,7 +477,7 @@ func (l *ledger) low() int64 {
 
 // idle reports whether there is nothing left to do for what was read.
 func (l *ledger) idle() bool {
-	return l.owned == 0 && l.running == 0 && len(l.finished) == 0 && len(l.done) == 0 && len(l.unrecorded) == 0
+	return l.owned == 0 && l.running == 0 && l.finished.len() == 0 && len(l.done) == 0 && len(l.unrecorded) == 0
 }
 
 // merge joins the fresh messages, which are in order, with the others, which are

@@ -10,6 +10,36 @@ import (
 
 var errNoResult = errors.New("batch dispatcher returned a result slice of another length")
 
+// results are messages whose dispatch has ended, with what came of it.
+type results struct {
+	items    []*item
+	outcomes []outbox.Outcome
+}
+
+func (r *results) len() int { return len(r.items) }
+
+func (r *results) add(it *item, o outbox.Outcome) {
+	r.items = append(r.items, it)
+	r.outcomes = append(r.outcomes, o)
+}
+
+// cut takes away the first n; what is added next goes into spare.
+func (r *results) cut(n int, spare *results) (head results) {
+	head.items, r.items = cut(r.items, n)
+	head.outcomes, r.outcomes = cut(r.outcomes, n)
+	if r.items == nil {
+		*r, *spare = *spare, results{}
+	}
+	return head
+}
+
+// space is what r took, for others to use.
+func (r *results) space() results {
+	clear(r.items)
+	clear(r.outcomes)
+	return results{items: r.items[:0], outcomes: r.outcomes[:0]}
+}
+
 // judge turns the result of a dispatch into an outcome, and the circuit's state
 // with it.
 func (l *ledger) judge(it *item, err error, took time.Duration, now time.Time) outbox.Outcome {

@@ -68,7 +68,7 @@ func (l *ledger) routeCircuit(route string) *circuit {
 		policy := l.routing.policy(route)
 		c = &circuit{
 			route: route, policy: policy, limiter: l.routing.limiter(route, policy.Rate),
-			topics: map[string]struct{}{},
+			lanes: map[string]*lane{}, topics: map[string]struct{}{},
 		}
 		l.circuits[route] = c
 	}
@@ -213,7 +213,7 @@ func (l *ledger) takeFrom(c *circuit, now time.Time) *item {
 		if e.lane != nil {
 			e.lane.advance()
 		}
-		it.state, it.lane = running, e.lane
+		it.state = running
 		l.running++
 		l.spend(it, now)
 		return it

@@ -21,7 +21,7 @@ const (
 // taken is what a step carries, as the ledger knows it.
 type taken struct {
 	recorded []*batch
-	finished []*item
+	finished results
 	done     []*batch
 	starts   []*batch
 }
@@ -58,7 +58,7 @@ func (s *shift) writeLoop(ctx context.Context, flush <-chan struct{}) error {
 func (s *shift) gather(ctx context.Context, flush <-chan struct{}) {
 	s.mu.Lock()
 	l := s.ledger
-	few := len(l.finished) > 0 && len(l.finished) < s.cfg.Batch && l.running+l.readyCount > 0 &&
+	few := l.finished.len() > 0 && l.finished.len() < s.cfg.Batch && l.running+l.readyCount > 0 &&
 		len(l.starts)+len(l.beats) == 0
 	s.mu.Unlock()
 	if !few {
@@ -84,7 +84,7 @@ func (s *shift) pending() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.ledger
-	return len(l.unrecorded)+len(l.finished)+len(l.done)+len(l.starts)+len(l.beats) > 0
+	return len(l.unrecorded)+l.finished.len()+len(l.done)+len(l.starts)+len(l.beats) > 0
 }
 
 // nextStep collects what is finished and what was read.
@@ -92,10 +92,9 @@ func (l *ledger) nextStep() (outbox.Step, taken) {
 	var t taken
 	step := outbox.Step{Delete: l.cfg.DeleteOnPublish}
 
-	t.finished, l.finished = cut(l.finished, maxStepOutcomes)
-	step.Outcomes = make([]outbox.Outcome, len(t.finished))
-	for i, it := range t.finished {
-		step.Outcomes[i] = it.outcome
+	t.finished = l.finished.cut(maxStepOutcomes, &l.spare)
+	step.Outcomes = t.finished.outcomes
+	for _, it := range t.finished.items {
 		l.leave(it)
 	}
 	t.recorded, l.unrecorded = cut(l.unrecorded, maxStepRecords)
@@ -171,18 +170,22 @@ func (s *shift) stepped(ctx context.Context, t taken) {
 	}
 	s.mu.Unlock()
 	kick(s.readKick)
-	for _, it := range t.finished {
-		s.settled(ctx, it)
+	for i, it := range t.finished.items {
+		s.settled(ctx, it, t.finished.outcomes[i])
 	}
+	space := t.finished.space()
+	s.mu.Lock()
+	l.spare = space
+	s.mu.Unlock()
 }
 
-func (s *shift) settled(ctx context.Context, it *item) {
-	if it.outcome.Kind == outbox.Published && s.hooks.Settled == nil {
+func (s *shift) settled(ctx context.Context, it *item, o outbox.Outcome) {
+	if o.Kind == outbox.Published && s.hooks.Settled == nil {
 		return
 	}
 	meta := it.rec.Meta(s.table)
-	s.log.settled(ctx, &meta, it.outcome)
+	s.log.settled(ctx, &meta, o)
 	if s.hooks.Settled != nil {
-		s.hooks.Settled(&meta, it.outcome)
+		s.hooks.Settled(&meta, o)
 	}
 }
