@@ -50,7 +50,7 @@ func HotStatements(l outbox.Lease, first, count int64) []Statement {
 		list = append(list, Statement{name, sql, args})
 	}
 	read := func(name string, req outbox.ReadRequest) {
-		sql, args := le.query(req)
+		sql, args := le.query(req, req.Limit)
 		add(name, sql, args)
 	}
 	step := func(name string, s outbox.Step) {
@@ -62,6 +62,10 @@ func HotStatements(l outbox.Lease, first, count int64) []Statement {
 	}
 	read("read fresh", outbox.ReadRequest{After: first, Limit: 500})
 	read("read fresh and seen", outbox.ReadRequest{After: first, Limit: 500, All: true})
+	le.backlog = true
+	read("read fresh of a backlog", outbox.ReadRequest{After: first, Limit: 500})
+	read("read fresh and seen of a backlog", outbox.ReadRequest{After: first, Limit: 500, All: true})
+	le.backlog = false
 	read("read everything", outbox.ReadRequest{
 		After: first, Limit: 500, IDs: some[:10], Due: 100, Sweep: &outbox.Range{From: 0, To: 10_000},
 		Rewind: &outbox.Rewind{After: 0, To: first, Limit: 500, Keys: []string{"k1"}, Topics: []string{"shop.order.placed.v1"}},

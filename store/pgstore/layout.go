@@ -53,16 +53,20 @@ const (
 	// columns are what scanner reads, after the part.
 	columns = `sequence, event_id, tenant_id, topic, msg_key, payload, aggregate_type, aggregate_id, event_type, content_type,
   headers, traceparent, tracestate, last_error, event_version, attempts, crashes, replays, created_at, available_at,
-  routes_done, available_at <= pg_catalog.now() AS due`
+  routes_done` + isDue
 
 	// own says whether a row of the fresh part is to be dispatched. Rows that are
 	// only reported as seen leave their bulk behind.
 	own = `NOT $5::boolean OR ` + mine
 
-	fresh = `CASE WHEN ` + own + ` THEN 0 ELSE 1 END::smallint AS part, sequence, event_id, tenant_id, topic, msg_key,
+	on = `CASE WHEN ` + own + ` THEN 0 ELSE 1 END::smallint AS part, sequence, event_id, tenant_id, topic, msg_key,
   CASE WHEN ` + own + ` THEN payload END, aggregate_type, aggregate_id, event_type, content_type,
   CASE WHEN ` + own + ` THEN headers END, traceparent, tracestate, CASE WHEN ` + own + ` THEN last_error END,
-  event_version, attempts, crashes, replays, created_at, available_at, routes_done, available_at <= pg_catalog.now() AS due`
+  event_version, attempts, crashes, replays, created_at, available_at, routes_done`
+
+	fresh = on + isDue
+
+	isDue = `, available_at <= pg_catalog.now() AS due`
 
 	// inFlight holds for messages m that a batch lists, unless they were put back
 	// since it was recorded.
@@ -134,12 +138,13 @@ func (t traits) vars(n name) map[string]string {
 	vars["mine"] = mine
 	vars["columns"] = columns
 	vars["fresh"] = fresh
+	vars["on"] = on
 	if t.verbatim {
 		// The pending index of this layout wants its condition in the open.
 		vars["live"] = `published_at IS NULL AND dead_at IS NULL`
 		vars["mine"] = `published_at IS NULL AND CASE WHEN dead_at IS NULL THEN ` + slots + ` ELSE false END`
 	}
-	for _, v := range []string{"slots", "mine", "columns", "fresh"} {
+	for _, v := range []string{"slots", "mine", "columns", "fresh", "on"} {
 		vars[v] = strings.ReplaceAll(vars[v], "{{slot}}", vars["slot"])
 		vars[v] = strings.Replace(vars[v], " tenant_id,", " "+vars["tenant"]+" AS tenant_id,", 1)
 	}

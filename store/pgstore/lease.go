@@ -25,7 +25,8 @@ type lease struct {
 	started time.Time // of the server: part of the fence
 	excused bool      // the previous owner's crash is no crash
 	seen    scanner
-	mean    int // bytes per payload in the last page
+	mean    int  // bytes per payload in the last page
+	backlog bool // the last page was full
 
 	// Of a verbatim table.
 	trail    trail

@@ -165,6 +165,7 @@ type statements struct {
 
 	Heads           string `sql:"heads.sql"`
 	ReadFresh       string `sql:"read_fresh.sql"`
+	ReadOn          string `sql:"read_on.sql"`
 	ReadAll         string `sql:"read_all.sql"`
 	StepKeepRun     string `sql:"step_keep_run.sql"`
 	StepKeepAny     string `sql:"step_keep_any.sql"`

@@ -30,24 +30,34 @@ func (l *lease) Read(ctx context.Context, req outbox.ReadRequest) (outbox.Page, 
 		return l.readVerbatim(ctx, req)
 	}
 	var page outbox.Page
-	err := again(func() error {
-		statement, args := l.query(req)
-		rows, err := l.s.pool.Query(ctx, statement, args...)
-		if err != nil {
-			return err
+	err := again(func() (err error) {
+		page, err = l.read(ctx, req)
+		if err == nil && page.Now.IsZero() { // the backlog is over, and nobody has told the time
+			page, err = l.read(ctx, req)
 		}
-		page, err = l.page(rows, req)
 		return err
 	})
 	return page, l.s.explain("read", err)
 }
 
-// query chooses the short text unless more than the fresh part is asked for.
-func (l *lease) query(req outbox.ReadRequest) (string, []any) {
-	args := []any{l.s.mode, binaryResults, req.After, l.rows(req), l.info.SlotLo, l.info.SlotHi, req.All,
+func (l *lease) read(ctx context.Context, req outbox.ReadRequest) (outbox.Page, error) {
+	asked := l.rows(req)
+	statement, args := l.query(req, asked)
+	rows, err := l.s.pool.Query(ctx, statement, args...)
+	if err != nil {
+		return outbox.Page{}, err
+	}
+	page, err := l.page(rows, req)
+	l.backlog = err == nil && asked > 0 && len(page.Fresh)+len(page.Seen) >= asked
+	return page, err
+}
+
+// query chooses the shortest text that answers the request.
+func (l *lease) query(req outbox.ReadRequest, rows int) (string, []any) {
+	args := []any{l.s.mode, binaryResults, req.After, rows, l.info.SlotLo, l.info.SlotHi, req.All,
 		l.info.Shard, l.owner, l.info.Epoch}
 	if len(req.IDs) == 0 && req.Due <= 0 && req.Rewind == nil && req.Sweep == nil {
-		return l.sql.ReadFresh, args
+		return pick(l.backlog, l.sql.ReadOn, l.sql.ReadFresh), args
 	}
 	var rewind outbox.Rewind
 	if req.Rewind != nil {
@@ -101,6 +111,13 @@ func (l *lease) page(rows pgx.Rows, req outbox.ReadRequest) (outbox.Page, error)
 				return page, outbox.ErrLeaseLost
 			}
 			continue
+		case page.Now.IsZero(): // the first row of read_on
+			if values[colDue] == nil {
+				return page, outbox.ErrLeaseLost
+			}
+			page.Now = timestamp(values[colDue])
+		}
+		switch {
 		case full && part <= partSeen:
 			continue // beyond MaxBytes: not even copied
 		case part == partSeen:

@@ -108,7 +108,7 @@ func (s *scanner) scan(values [][]byte, payloadType uint32) (*outbox.Record, err
 	r.Replays = integer(values[colReplays])
 	r.CreatedAt = timestamp(values[colCreatedAt])
 	r.AvailableAt = timestamp(values[colAvailableAt])
-	r.Due = boolean(values[colDue])
+	r.Due = due(values[colDue], values[colAvailableAt])
 	if v := values[colHeaders]; v != nil {
 		if err := json.Unmarshal(v, &r.Headers); err != nil {
 			r.Headers, r.Corrupt = nil, "headers are not an object of strings"
@@ -154,6 +154,14 @@ func (s *scanner) payload(v []byte, kind uint32) json.RawMessage {
 	from := len(s.slab)
 	s.slab = append(s.slab, v...)
 	return s.slab[from:len(s.slab):len(s.slab)]
+}
+
+// due reads whether a message is available: the database says it, or its clock.
+func due(v, available []byte) bool {
+	if len(v) == 8 {
+		return int64(binary.BigEndian.Uint64(available)) <= int64(binary.BigEndian.Uint64(v))
+	}
+	return boolean(v)
 }
 
 func boolean(v []byte) bool { return len(v) == 1 && v[0] != 0 }
