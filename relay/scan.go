@@ -38,6 +38,7 @@ type scan struct {
 	// due messages with every read.
 	quiet bool
 	eager bool
+	more  bool // the last page was full: there is a backlog
 
 	dueAt     time.Time // the soonest message known to become due; zero is none
 	dueNext   time.Time // when to look again anyway
@@ -118,8 +119,12 @@ func (s *scan) next(now time.Time, room int, cfg *Config, bytes int) (outbox.Rea
 	}
 	s.kicked = false
 	// A statement costs the database something whatever it returns: read several
-	// batches at once while there is a backlog.
-	limit := min(room, max(cfg.Batch, cfg.Window/2))
+	// batches at once while there is a backlog. The first page shows whether there is,
+	// and its messages go out while the next is read.
+	limit := min(room, cfg.Batch)
+	if s.more {
+		limit = min(room, max(cfg.Batch, cfg.Window/2))
+	}
 	req := outbox.ReadRequest{After: s.pos, Limit: limit, MaxBytes: cfg.MaxBytes - bytes, All: s.all || s.pos < s.top}
 	req.IDs = s.gaps.ids()
 	if s.eager || !now.Before(s.dueNext) || (!s.dueAt.IsZero() && !now.Before(s.dueAt)) {
@@ -182,8 +187,8 @@ func (s *scan) arrived(req outbox.ReadRequest, page outbox.Page, now time.Time, 
 		}
 		return
 	}
-	if len(page.Fresh)+len(page.Seen) >= req.Limit {
-		s.pollAt = now // there is more
+	if s.more = len(page.Fresh)+len(page.Seen) >= req.Limit; s.more {
+		s.pollAt = now
 		return
 	}
 	if s.foundAt.IsZero() {
