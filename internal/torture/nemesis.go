@@ -65,7 +65,7 @@ func (n Nemesis) Only(word string) Nemesis {
 
 // Nemesis returns everything that can be done to this run. server is nil for SQLite.
 func (r *Run) Nemesis(server *testenv.PGServer) Nemesis {
-	n := Nemesis{Calm: [2]time.Duration{100 * time.Millisecond, 600 * time.Millisecond}}
+	n := Nemesis{Calm: [2]time.Duration{50 * time.Millisecond, 250 * time.Millisecond}}
 	add := func(kind string, strike func(context.Context, *rand.Rand) Fault) {
 		n.attacks = append(n.attacks, attack{kind, strike})
 	}
@@ -166,11 +166,11 @@ func (r *Run) holder(ctx context.Context) *Position {
 // killRelay kills a relay and starts another in its place a little later.
 func (r *Run) killRelay(ctx context.Context, dice *rand.Rand) Fault {
 	p, busy := r.victim(ctx, dice)
-	return r.kill(ctx, p, between(dice, 0, 500*time.Millisecond), busy)
+	return r.kill(ctx, p, between(dice, 0, 300*time.Millisecond), busy)
 }
 
 func (r *Run) killProducer(ctx context.Context, dice *rand.Rand) Fault {
-	return r.kill(ctx, r.producers[dice.IntN(len(r.producers))], between(dice, 0, 500*time.Millisecond), true)
+	return r.kill(ctx, r.producers[dice.IntN(len(r.producers))], between(dice, 0, 300*time.Millisecond), true)
 }
 
 func (r *Run) kill(ctx context.Context, p *Position, pause time.Duration, hit bool) Fault {
@@ -192,7 +192,7 @@ func (r *Run) pauseRelay(ctx context.Context, dice *rand.Rand) Fault {
 }
 
 func (r *Run) pauseProducer(ctx context.Context, dice *rand.Rand) Fault {
-	return r.pause(ctx, r.producers[dice.IntN(len(r.producers))], between(dice, 100*time.Millisecond, 2*time.Second), true)
+	return r.pause(ctx, r.producers[dice.IntN(len(r.producers))], between(dice, 100*time.Millisecond, time.Second), true)
 }
 
 func (r *Run) pause(ctx context.Context, p *Position, d time.Duration, hit bool) Fault {
@@ -203,7 +203,7 @@ func (r *Run) pause(ctx context.Context, p *Position, d time.Duration, hit bool)
 }
 
 func (r *Run) beyondLease(dice *rand.Rand) time.Duration {
-	return r.history.Limits.Lease + between(dice, 100*time.Millisecond, time.Second)
+	return r.history.Limits.Lease + between(dice, 100*time.Millisecond, 500*time.Millisecond)
 }
 
 // stopRelay stops a relay in order and starts another at once.
@@ -219,12 +219,12 @@ func (r *Run) stopRelay(ctx context.Context, dice *rand.Rand) Fault {
 func (r *Run) termStorm(ctx context.Context, dice *rand.Rand) Fault {
 	p, busy := r.victim(ctx, dice)
 	f := Fault{Hit: busy}
-	n := 3 + dice.IntN(4)
+	n := 3 + dice.IntN(3)
 	for range n {
 		f.Targets = append(f.Targets, p.Name())
 		p.Stop()
 		p.Start()
-		wait(ctx, between(dice, 0, 300*time.Millisecond))
+		wait(ctx, between(dice, 0, 100*time.Millisecond))
 	}
 	f.Detail = fmt.Sprintf("%s %d times", p.name, n)
 	return f
@@ -237,7 +237,7 @@ func (r *Run) rollingRestart(ctx context.Context, dice *rand.Rand) Fault {
 		f.Targets = append(f.Targets, p.Name())
 		p.Stop()
 		p.Start()
-		wait(ctx, between(dice, 0, 500*time.Millisecond))
+		wait(ctx, between(dice, 0, 200*time.Millisecond))
 	}
 	return f
 }
@@ -316,7 +316,7 @@ func awaitEnd(ctx context.Context, p *Process, patience time.Duration) bool {
 // weatherAttack changes what the sink does for a while.
 func (r *Run) weatherAttack(w Weather) func(context.Context, *rand.Rand) Fault {
 	return func(ctx context.Context, dice *rand.Rand) Fault {
-		d := between(dice, 300*time.Millisecond, 2*time.Second)
+		d := between(dice, 200*time.Millisecond, time.Second)
 		r.changeWeather(func(now *Weather) { now.Down, now.Foggy = w.Down, w.Foggy })
 		wait(ctx, d)
 		r.changeWeather(func(now *Weather) { now.Down, now.Foggy = false, 0 })
@@ -390,7 +390,7 @@ func (r *Run) backends(ctx context.Context, query, whose string) ([]int, error) 
 // stopServer stops the server, cleanly or as in a crash, and starts it again.
 func (r *Run) stopServer(server *testenv.PGServer, mode testenv.StopMode) func(context.Context, *rand.Rand) Fault {
 	return func(ctx context.Context, dice *rand.Rand) Fault {
-		d := between(dice, 0, 2*time.Second)
+		d := between(dice, 0, time.Second)
 		server.Stop(mode)
 		r.outage(ctx, server, d) //nolint:contextcheck // a server that starts must not be given up halfway
 		return Fault{Hit: true, Detail: d.Round(time.Millisecond).String()}
@@ -400,7 +400,7 @@ func (r *Run) stopServer(server *testenv.PGServer, mode testenv.StopMode) func(c
 // killPostmaster kills the server's first process; its children notice and end.
 func (r *Run) killPostmaster(server *testenv.PGServer) func(context.Context, *rand.Rand) Fault {
 	return func(ctx context.Context, dice *rand.Rand) Fault {
-		d := between(dice, 0, 2*time.Second)
+		d := between(dice, 0, time.Second)
 		if err := syscall.Kill(server.Pid(), syscall.SIGKILL); err != nil {
 			r.t.Errorf("kill the server: %v", err)
 		}
@@ -423,7 +423,7 @@ func (r *Run) dropCommits(ctx context.Context, dice *rand.Rand) Fault {
 	w, n := p.link.wire, int64(1+dice.IntN(10))
 	before := w.dropped.Load()
 	w.armed.Store(n)
-	wait(ctx, between(dice, 200*time.Millisecond, time.Second))
+	wait(ctx, between(dice, 200*time.Millisecond, 600*time.Millisecond))
 	w.armed.Store(0)
 	dropped := w.dropped.Load() - before
 	return Fault{Targets: []string{p.Name()}, Hit: dropped > 0, Detail: fmt.Sprintf("%d of %s", dropped, p.Name())}
@@ -444,7 +444,7 @@ func (r *Run) linkAttack(kind string, latency int, streams ...string) func(conte
 			}
 			toxins = append(toxins, toxin{Type: kind, Stream: stream, Attributes: attributes})
 		}
-		d := between(dice, 100*time.Millisecond, 2*r.history.Limits.Lease)
+		d := between(dice, 100*time.Millisecond, 3*r.history.Limits.Lease/2)
 		r.poisoned(p.link, toxins, func() { wait(ctx, d) })
 		return Fault{Targets: []string{p.Name()}, Hit: busy, Detail: fmt.Sprintf("%s for %s", p.Name(), d.Round(time.Millisecond))}
 	}
@@ -472,7 +472,7 @@ func (r *Run) swizzle(ctx context.Context, dice *rand.Rand) Fault {
 		}
 		cures[i] = cure
 		f.Targets = append(f.Targets, r.relays[i].Name())
-		wait(ctx, between(dice, 0, r.history.Limits.Lease))
+		wait(ctx, between(dice, 0, r.history.Limits.Lease/2))
 	}
 	for _, i := range dice.Perm(len(r.relays)) {
 		if cures[i] != nil {

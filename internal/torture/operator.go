@@ -48,7 +48,7 @@ func (r *Run) replaySome(ctx context.Context, dice *rand.Rand) {
 }
 
 // maxBacklog is how much may wait before producers pause.
-const maxBacklog = 5000
+const maxBacklog = 8000
 
 // Watch looks now and then how much is waiting and how many connections each process has
 // to the server, until the returned function is called.
@@ -57,7 +57,7 @@ func (r *Run) Watch() (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for wait(ctx, 500*time.Millisecond) {
+		for wait(ctx, 250*time.Millisecond) {
 			r.watchBacklog(ctx)
 			if r.Place.Driver == Postgres {
 				r.countConnections(ctx)

@@ -40,9 +40,10 @@ type Sink struct {
 	Errors float64
 	Slow   float64
 	Delay  time.Duration
-	// One event in a hundred takes up to Heavy, each time: so there is always
+	// One event in three hundred takes up to Heavy, each time: so there is always
 	// something in flight when a relay is struck, and again when it wakes up and
-	// somebody else has taken over.
+	// somebody else has taken over. More would make a run mostly wait: suspects
+	// of a crash go in small groups, and each waits for its slowest.
 	Heavy time.Duration
 	// One refusal in five asks to be tried again after up to Later: so keys are
 	// held while leases change hands.
@@ -232,8 +233,8 @@ func (s *recorder) choose(event uuid.UUID) reply {
 	if s.dice.Float64() < s.Slow {
 		r.delay = between(s.dice, 0, s.Delay)
 	}
-	if weight := binary.BigEndian.Uint32(event[12:]); weight%100 == 0 {
-		r.delay += s.Heavy * time.Duration(weight/100%100) / 100
+	if weight := binary.BigEndian.Uint32(event[12:]); weight%300 == 0 {
+		r.delay += s.Heavy * time.Duration(weight/300%100) / 100
 	}
 	switch p := s.dice.Float64(); {
 	case p < s.Errors:
