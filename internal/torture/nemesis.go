@@ -65,7 +65,7 @@ func (n Nemesis) Only(word string) Nemesis {
 
 // Nemesis returns everything that can be done to this run. server is nil for SQLite.
 func (r *Run) Nemesis(server *testenv.PGServer) Nemesis {
-	n := Nemesis{Calm: [2]time.Duration{50 * time.Millisecond, 250 * time.Millisecond}}
+	n := Nemesis{Calm: [2]time.Duration{100 * time.Millisecond, 600 * time.Millisecond}}
 	add := func(kind string, strike func(context.Context, *rand.Rand) Fault) {
 		n.attacks = append(n.attacks, attack{kind, strike})
 	}

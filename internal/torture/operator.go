@@ -48,7 +48,7 @@ func (r *Run) replaySome(ctx context.Context, dice *rand.Rand) {
 }
 
 // maxBacklog is how much may wait before producers pause.
-const maxBacklog = 8000
+const maxBacklog = 20000
 
 // Watch looks now and then how much is waiting and how many connections each process has
 // to the server, until the returned function is called.

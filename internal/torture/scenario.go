@@ -61,18 +61,18 @@ func Torture(t testing.TB, o Options) *History {
 func (r *Run) cast(o Options) {
 	d := dice(o.Seed, "cast")
 	relay := Relay{
-		Lease: between(d, 500*time.Millisecond, 1200*time.Millisecond), Batch: []int{8, 32, 128}[d.IntN(3)], MaxAttempts: 25,
+		Lease: between(d, 400*time.Millisecond, 900*time.Millisecond), Batch: []int{24, 96, 256}[d.IntN(3)], MaxAttempts: 25,
 		Retention: between(d, time.Second, 4*time.Second), Batched: d.IntN(3) == 0,
 		Sink: Sink{
-			Errors: 0.02, Slow: 0.03, Delay: 20 * time.Millisecond, Heavy: time.Second, Later: time.Second, Ambiguous: 0.005,
+			Errors: 0.02, Slow: 0.03, Delay: 20 * time.Millisecond, Heavy: 300 * time.Millisecond, Later: time.Second, Ambiguous: 0.005,
 		},
 	}
 	relays, producers := 2+d.IntN(2), 12
 	producer := Producer{Keys: 2000, Think: 8 * time.Millisecond, Hold: 200 * time.Millisecond, Bulk: 400}
 	if r.Place.Driver == Postgres {
-		relay.Shards = 1 + d.IntN(3)
+		relay.Shards = 1 + d.IntN(4)
 	} else {
-		producers, producer.Hold, relay.Sink.Heavy = 3, 10*time.Millisecond, 300*time.Millisecond
+		producers, producer.Hold = 3, 10*time.Millisecond
 	}
 	if o.Calm {
 		relay.Sink.Ambiguous, relay.Batched = 0, false // a garbled answer is ambiguous

@@ -42,8 +42,8 @@ type Sink struct {
 	Delay  time.Duration
 	// One event in three hundred takes up to Heavy, each time: so there is always
 	// something in flight when a relay is struck, and again when it wakes up and
-	// somebody else has taken over. More would make a run mostly wait: suspects
-	// of a crash go in small groups, and each waits for its slowest.
+	// somebody else has taken over. More, or longer, makes a run mostly wait: who
+	// was in flight twice when its relay died is delivered alone in the process.
 	Heavy time.Duration
 	// One refusal in five asks to be tried again after up to Later: so keys are
 	// held while leases change hands.
