@@ -166,7 +166,21 @@ func (r *Run) holder(ctx context.Context) *Position {
 // killRelay kills a relay and starts another in its place a little later.
 func (r *Run) killRelay(ctx context.Context, dice *rand.Rand) Fault {
 	p, busy := r.victim(ctx, dice)
-	return r.kill(ctx, p, between(dice, 0, 300*time.Millisecond), busy)
+	name := p.Name()
+	f := r.kill(ctx, p, between(dice, 0, 300*time.Millisecond), busy)
+	if dice.IntN(2) == 0 {
+		r.awaitSuccessor(ctx, name)
+	}
+	return f
+}
+
+// awaitSuccessor returns when a relay holds no lease any more: so the time that takes is
+// known, because nothing else happens meanwhile.
+func (r *Run) awaitSuccessor(ctx context.Context, name string) {
+	r.until(patience, func(ctx context.Context) bool {
+		names, err := Holders(ctx, r.db.SQL())
+		return err == nil && !slices.Contains(names, name)
+	})
 }
 
 func (r *Run) killProducer(ctx context.Context, dice *rand.Rand) Fault {
@@ -276,6 +290,7 @@ func (r *Run) failpointAttack(action string) func(context.Context, *rand.Rand) F
 		}
 		switch {
 		case p.process.Ended():
+			p.ends(p.process.end, false)
 			p.Start()
 		case f.Hit:
 			wait(ctx, r.beyondLease(dice))

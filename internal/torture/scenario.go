@@ -43,6 +43,7 @@ func Torture(t testing.TB, o Options) *History {
 		place.DSN = filepath.Join(t.TempDir(), "torture.db")
 	}
 	r := NewRun(t, place, o.Seed)
+	r.history.Calm = o.Calm
 	r.cast(o)
 	r.AwaitWork(patience)
 	stop := r.Watch()
@@ -76,6 +77,8 @@ func (r *Run) cast(o Options) {
 	}
 	if o.Calm {
 		relay.Sink.Ambiguous, relay.Batched = 0, false // a garbled answer is ambiguous
+		relay.Lease = 15 * time.Second                 // a busy machine must not cost anybody its lease
+		relay.Batch = 500
 	}
 	if o.Think > 0 {
 		producer.Think = o.Think

@@ -3,6 +3,7 @@
 //
 //	torture --seconds 100 --runs 50 --db postgres --report DIR
 //	torture check DIR      judges a saved history again
+//	torture total DIR      sums up the reports of a directory as Markdown
 //
 // One seed repeats the plan of a run, not every interleaving. Built with the tag
 // failpoint it also ends and stops relays at chosen places of the engine.
@@ -43,6 +44,9 @@ type settings struct {
 func run(args []string) error {
 	if len(args) == 2 && args[0] == "check" {
 		return check(args[1])
+	}
+	if len(args) == 2 && args[0] == "total" {
+		return total(args[1])
 	}
 	var s settings
 	flags := flag.NewFlagSet("torture", flag.ContinueOnError)
@@ -124,6 +128,16 @@ func (s *settings) one(o torture.Options) (*torture.Verdict, error) {
 		return nil, fmt.Errorf("seed %d: %w", o.Seed, err)
 	}
 	return v, nil
+}
+
+// total sums up saved reports.
+func total(dir string) error {
+	var t torture.Total
+	if err := t.AddReports(dir); err != nil {
+		return err
+	}
+	fmt.Print(t.Markdown())
+	return nil
 }
 
 // check judges a saved history.
