@@ -70,7 +70,7 @@ func (r *Run) Watch() (stop func()) {
 func (r *Run) watchBacklog(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if n, err := Pending(ctx, r.db.SQL()); err == nil { // else the database is down
+	if n, err := Crowd(ctx, r.db.SQL()); err == nil { // else the database is down
 		r.changeWeather(func(now *Weather) { now.Crowded = n > maxBacklog })
 	}
 }

@@ -108,7 +108,7 @@ func (r *Relay) run(ctx context.Context, spec *Spec, db Database, j *journal) er
 	var cleaning sync.WaitGroup
 	if r.Retention > 0 {
 		cleaner, err := relay.NewCleaner(store, relay.CleanerConfig{
-			Interval: r.Retention / 4, Retention: r.Retention, Batch: 500, Leader: engine.Leading, Log: log,
+			Interval: r.Retention / 4, Retention: r.Retention, Batch: 1000, Leader: engine.Leading, Log: log,
 		})
 		if err != nil {
 			return err
