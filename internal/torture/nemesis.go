@@ -63,8 +63,9 @@ func (n Nemesis) Only(word string) Nemesis {
 	return n
 }
 
-// Nemesis returns everything that can be done to this run. server is nil for SQLite.
-func (r *Run) Nemesis(server *testenv.PGServer) Nemesis {
+// Nemesis returns everything that can be done to this run: to its processes and sink, to
+// their links if they have any, and what else is given.
+func (r *Run) Nemesis(more ...attack) Nemesis {
 	n := Nemesis{Calm: [2]time.Duration{100 * time.Millisecond, 600 * time.Millisecond}}
 	add := func(kind string, strike func(context.Context, *rand.Rand) Fault) {
 		n.attacks = append(n.attacks, attack{kind, strike})
@@ -82,15 +83,10 @@ func (r *Run) Nemesis(server *testenv.PGServer) Nemesis {
 		add(KillAtFailpoint, r.failpointAttack("kill"))
 		add(PauseAtFailpoint, r.failpointAttack("stop"))
 	}
-	if server == nil {
+	n.attacks = append(n.attacks, more...)
+	if !r.Place.Driver.remote() {
 		return n
 	}
-	add(PauseBackends, r.pauseBackends)
-	add(TerminateBackends, r.backendsAttack("pg_terminate_backend"))
-	add(CancelBackends, r.backendsAttack("pg_cancel_backend"))
-	add(FastStop, r.stopServer(server, testenv.Fast))
-	add(ImmediateStop, r.stopServer(server, testenv.Immediate))
-	add(KillPostmaster, r.killPostmaster(server))
 	add(DropCommits, r.dropCommits)
 	add(Blackhole, r.linkAttack("timeout", 0, "upstream", "downstream"))
 	add(HalfOpen, r.linkAttack("timeout", 0, "downstream"))
@@ -98,6 +94,17 @@ func (r *Run) Nemesis(server *testenv.PGServer) Nemesis {
 	add(Latency, r.linkAttack("latency", 250, "upstream", "downstream"))
 	add(Swizzle, r.swizzle)
 	return n
+}
+
+func (r *Run) postgresAttacks(server *testenv.PGServer) []attack {
+	return []attack{
+		{PauseBackends, r.pauseBackends},
+		{TerminateBackends, r.backendsAttack("pg_terminate_backend")},
+		{CancelBackends, r.backendsAttack("pg_cancel_backend")},
+		{FastStop, r.stopServer(server, testenv.Fast)},
+		{ImmediateStop, r.stopServer(server, testenv.Immediate)},
+		{KillPostmaster, r.killPostmaster(server)},
+	}
 }
 
 // Torment lets the nemesis work for about d.
@@ -425,7 +432,7 @@ func (r *Run) killPostmaster(server *testenv.PGServer) func(context.Context, *ra
 	}
 }
 
-func (r *Run) outage(ctx context.Context, server *testenv.PGServer, d time.Duration) {
+func (r *Run) outage(ctx context.Context, server interface{ Start() }, d time.Duration) {
 	from := time.Now()
 	wait(ctx, d)
 	r.history.Outages = append(r.history.Outages, Outage{From: from, To: time.Now()})

@@ -59,7 +59,7 @@ func (r *Run) Watch() (stop func()) {
 		defer close(done)
 		for wait(ctx, 250*time.Millisecond) {
 			r.watchBacklog(ctx)
-			if r.Place.Driver == Postgres {
+			if r.Place.Driver.remote() {
 				r.countConnections(ctx)
 			}
 		}
@@ -78,7 +78,7 @@ func (r *Run) watchBacklog(ctx context.Context) {
 func (r *Run) countConnections(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	counts, err := Connections(ctx, r.db.SQL())
+	counts, err := Connections(ctx, r.db.SQL(), r.Place.Driver)
 	if err != nil {
 		return // the database may be down
 	}

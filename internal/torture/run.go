@@ -145,7 +145,7 @@ func (r *Run) position(name string, spec Spec) *Position {
 	r.t.Helper()
 	spec.Seed, spec.Place, spec.Weather = r.Seed, r.Place, r.weatherFile()
 	p := &Position{run: r, name: name, spec: spec}
-	if r.Place.Driver == Postgres {
+	if r.Place.Driver.remote() {
 		link, err := newLink(name, r.Place, spec.Producer != nil)
 		if err != nil {
 			r.t.Fatal(err)

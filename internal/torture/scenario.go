@@ -34,12 +34,18 @@ const patience = 60 * time.Second
 // breaks when.
 func Torture(t testing.TB, o Options) *History {
 	t.Helper()
-	var server *testenv.PGServer
 	place := Place{Driver: o.Driver}
-	if o.Driver == Postgres {
-		server = testenv.PrivatePostgres(t)
+	attacks := func(*Run) []attack { return nil }
+	switch o.Driver {
+	case Postgres:
+		server := testenv.PrivatePostgres(t)
 		place.DSN = server.DSN()
-	} else {
+		attacks = func(r *Run) []attack { return r.postgresAttacks(server) }
+	case MySQL:
+		server := testenv.PrivateMySQL(t, mysqlSettings...)
+		place.DSN = server.DSN()
+		attacks = func(r *Run) []attack { return r.mysqlAttacks(server) }
+	case SQLite:
 		place.DSN = filepath.Join(t.TempDir(), "torture.db")
 	}
 	r := NewRun(t, place, o.Seed)
@@ -51,7 +57,7 @@ func Torture(t testing.TB, o Options) *History {
 		wait(t.Context(), o.Torment)
 	} else {
 		done := r.Operate(400 * time.Millisecond)
-		r.Torment(r.Nemesis(server).Only(o.Only), o.Torment)
+		r.Torment(r.Nemesis(attacks(r)...).Only(o.Only), o.Torment)
 		done()
 	}
 	stop()
@@ -70,7 +76,7 @@ func (r *Run) cast(o Options) {
 	}
 	relays, producers := 2+d.IntN(2), 12
 	producer := Producer{Keys: 2000, Think: 8 * time.Millisecond, Hold: 200 * time.Millisecond, Bulk: 400}
-	if r.Place.Driver == Postgres {
+	if r.Place.Driver.remote() {
 		relay.Shards = 1 + d.IntN(4)
 	} else {
 		producers, producer.Hold = 3, 10*time.Millisecond

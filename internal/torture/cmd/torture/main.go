@@ -53,7 +53,7 @@ func run(args []string) error {
 	flags.IntVar(&s.seconds, "seconds", 60, "how long each run is tormented")
 	flags.Uint64Var(&s.seed, "seed", 0, "the plan of the first run; 0 is a new one. Later runs count up from it")
 	flags.IntVar(&s.runs, "runs", 1, "how many runs")
-	flags.StringVar(&s.db, "db", "postgres", "postgres or sqlite")
+	flags.StringVar(&s.db, "db", "postgres", "postgres, mysql or sqlite")
 	flags.StringVar(&s.report, "report", "", "directory for reports")
 	flags.BoolVar(&s.calm, "calm", false, "break nothing: then nothing may be delivered twice")
 	flags.BoolVar(&s.keep, "keep", false, "keep the history of good runs too")
@@ -63,8 +63,8 @@ func run(args []string) error {
 		return err
 	}
 	driver := torture.Driver(s.db)
-	if driver != torture.Postgres && driver != torture.SQLite {
-		return fmt.Errorf("--db: want postgres or sqlite, got %q", s.db)
+	if driver != torture.Postgres && driver != torture.MySQL && driver != torture.SQLite {
+		return fmt.Errorf("--db: want postgres, mysql or sqlite, got %q", s.db)
 	}
 	if s.seed == 0 {
 		s.seed = rand.Uint64() >> 1
