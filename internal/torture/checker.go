@@ -88,7 +88,9 @@ type Violation struct {
 func (v Violation) String() string { return string(v.Rule) + ": " + v.Text }
 
 // Check returns every violation in a history.
-func Check(h *History) []Violation {
+func Check(h *History) []Violation { return check(h).found }
+
+func check(h *History) *checker {
 	c := newChecker(h)
 	c.atomicity()
 	c.phantoms()
@@ -105,7 +107,7 @@ func Check(h *History) []Violation {
 	c.resources()
 	c.noise()
 	c.alarms()
-	return c.found
+	return c
 }
 
 // Deaths tells of every dead message.
@@ -125,7 +127,7 @@ type fate struct {
 	Event
 	tx         *Transaction
 	row        *Row
-	deliveries []Delivery
+	deliveries []*Delivery
 	first      int64 // delivery
 	accepted   int64 // the first accepted delivery, or 0
 	settled    int64 // when it was first published, or 0
@@ -182,7 +184,8 @@ func newChecker(h *History) *checker {
 			f.row = &h.Final.Rows[i]
 		}
 	}
-	for _, d := range h.Deliveries {
+	for i := range h.Deliveries {
+		d := &h.Deliveries[i]
 		if f := c.fates[d.Event]; f != nil {
 			f.deliveries = append(f.deliveries, d)
 			f.first = earliest(f.first, d.At)

@@ -312,10 +312,44 @@ func TestTakeoversAndHandoversAreTimed(t *testing.T) {
 		{Instance: "b", Epoch: 2, At: at(6 * time.Second)},
 		{Instance: "c", Held: true, Epoch: 3, At: at(6*time.Second + 10*time.Millisecond)},
 	}
+	h.Limits.Lease, h.Limits.Poll = 700*time.Millisecond, 100*time.Millisecond
+	h.Ends = []End{
+		{Process: "a", At: int64(3 * time.Second)},
+		{Process: "b", At: int64(5900 * time.Millisecond), Asked: true},
+	}
 	h.strike(KillRelay, int64(3*time.Second), int64(3100*time.Millisecond), "a")
 	v := Judge(h)
-	if v.Takeovers.Max != time.Second || v.Handovers.Max != 10*time.Millisecond {
-		t.Errorf("takeovers %+v, handovers %+v", v.Takeovers, v.Handovers)
+	if got, want := v.Takeovers.Times, []time.Duration{time.Second}; !slices.Equal(got, want) || v.Takeovers.Within != 0 {
+		t.Errorf("takeovers %v, want %v; %d within %s", got, want, v.Takeovers.Within, v.Takeovers.Bound)
+	}
+	if got, want := v.Handovers.Times, []time.Duration{110 * time.Millisecond}; !slices.Equal(got, want) || v.Handovers.Within != 1 {
+		t.Errorf("handovers %v, want %v; %d within %s", got, want, v.Handovers.Within, v.Handovers.Bound)
+	}
+}
+
+func TestAWaitThatSomethingElseCameIntoIsNotTimed(t *testing.T) {
+	at := func(d time.Duration) time.Time { return story().BeganAt.Add(d) }
+	tests := map[string]func(*History){
+		"another fault":      func(h *History) { h.strike(Latency, int64(3500*time.Millisecond), int64(3600*time.Millisecond), "b") },
+		"a fault that lasts": func(h *History) { h.strike(Latency, int64(time.Second), int64(3600*time.Millisecond), "b") },
+		"another relay's end": func(h *History) {
+			h.Ends = append(h.Ends, End{Process: "b", At: int64(3500 * time.Millisecond), Asked: true})
+		},
+		"nobody took over": func(h *History) { h.Handovers = h.Handovers[:1] },
+	}
+	for name, disturb := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := story()
+			h.Handovers = []Handover{
+				{Instance: "a", Held: true, Epoch: 1, At: at(time.Second)},
+				{Instance: "c", Held: true, Epoch: 2, At: at(4 * time.Second)},
+			}
+			h.Ends = []End{{Process: "a", At: int64(3 * time.Second)}}
+			disturb(h)
+			if got := h.takeovers(); len(got) != 0 {
+				t.Errorf("timed %v", got)
+			}
+		})
 	}
 }
 

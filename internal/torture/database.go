@@ -28,6 +28,9 @@ const (
 	Postgres Driver = "postgres"
 )
 
+// remote: processes reach it over a network, which can be broken.
+func (d Driver) remote() bool { return d != SQLite }
+
 // A Place is where a database is, in a form that child processes can be told.
 type Place struct {
 	Driver Driver
@@ -68,6 +71,8 @@ func Open(p Place, name string) (Database, error) {
 		return openSQLite(p.DSN, name)
 	case Postgres:
 		return openPostgres(p.DSN, name)
+	case MySQL:
+		return openMySQL(p.DSN, name)
 	}
 	return nil, fmt.Errorf("open database: no driver %q", p.Driver)
 }

@@ -1,9 +1,11 @@
 package torture
 
 import (
-	"bytes"
+	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -16,6 +18,8 @@ import (
 type History struct {
 	Seed   uint64
 	Driver Driver
+	// Calm: nothing was broken, so that nothing excuses a duplicate.
+	Calm   bool `json:",omitempty"`
 	Limits Limits
 	// Began is one moment on the machine's monotonic clock, BeganAt the same one on the
 	// wall clock.
@@ -27,6 +31,7 @@ type History struct {
 	Transitions  []Transition // in the order the database made them
 	Handovers    []Handover   // in the order the database made them
 	Faults       []Fault
+	Ends         []End // of relays, in the order of time
 	Replays      []Replay
 	Final        Final
 	Drain        Drain
@@ -260,23 +265,27 @@ func (j *journal) record(v any) {
 
 // readJournal reads the whole lines of a journal. A line without its end was being
 // written when the process was killed: what it says had not happened yet.
-func readJournal[T any](path string) ([]T, error) {
-	text, err := os.ReadFile(path)
+func readJournal[T any](path string) (list []T, err error) {
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read journal: %w", err)
 	}
-	var list []T
-	for line := range bytes.Lines(text) {
-		if !bytes.HasSuffix(line, []byte{'\n'}) {
-			break
+	defer f.Close()
+	lines := bufio.NewReaderSize(f, 1<<20)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return list, nil
 		}
 		var v T
-		if err := json.Unmarshal(line, &v); err != nil {
+		if err == nil {
+			err = json.Unmarshal(line, &v)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("read journal %s line %d: %w", path, len(list)+1, err)
 		}
 		list = append(list, v)
 	}
-	return list, nil
 }
 
 // transactions makes one Transaction of each intent and what became of it.

@@ -42,14 +42,13 @@ var harmless = map[string]bool{
 // duplicates wants a reason for each delivery of an event that the sink already had.
 func (c *checker) duplicates() {
 	for _, f := range c.fates {
-		slices.SortStableFunc(f.deliveries, func(a, b Delivery) int { return cmp.Compare(a.At, b.At) })
+		slices.SortStableFunc(f.deliveries, func(a, b *Delivery) int { return cmp.Compare(a.At, b.At) })
 		var kept *Delivery
-		for i := range f.deliveries {
-			d := &f.deliveries[i]
+		for _, d := range f.deliveries {
 			if kept != nil {
 				c.extra++
 				why := c.excuse(kept, d)
-				if c.excuses[why]++; why == "" {
+				if c.excuses[why]++; why == "" || c.Calm {
 					c.fail(Duplicate, "for no reason:%s", c.story(f))
 				}
 				c.jump(f, d, why)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/go-sql-driver/mysql"
 	"github.com/rs/zerolog"
 )
 
@@ -25,25 +26,59 @@ type Link struct {
 
 // newLink makes a link to a server. With a wire it can drop the answers to COMMIT.
 func newLink(name string, to Place, wired bool) (*Link, error) {
-	u, err := url.Parse(to.DSN)
+	address, err := to.address()
 	if err != nil {
 		return nil, fmt.Errorf("link %s: %w", name, err)
 	}
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	l := &Link{proxy: toxiproxy.NewProxy(server, name, "127.0.0.1:0", u.Host)}
+	l := &Link{proxy: toxiproxy.NewProxy(server, name, "127.0.0.1:0", address)}
 	if err := l.proxy.Start(); err != nil {
 		return nil, fmt.Errorf("link %s: %w", name, err)
 	}
-	u.Host = l.proxy.Listen
+	address = l.proxy.Listen
 	if wired {
-		if l.wire, err = newWire(u.Host); err != nil {
+		if l.wire, err = newWire(address, commitQueries[to.Driver]); err != nil {
 			l.proxy.Stop()
 			return nil, fmt.Errorf("link %s: %w", name, err)
 		}
-		u.Host = l.wire.listener.Addr().String()
+		address = l.wire.listener.Addr().String()
 	}
-	l.place = Place{Driver: to.Driver, DSN: u.String()}
-	return l, nil
+	l.place, err = to.at(address)
+	return l, err
+}
+
+// address is where the server listens.
+func (p Place) address() (string, error) {
+	if p.Driver == MySQL {
+		cfg, err := mysql.ParseDSN(p.DSN)
+		if err != nil {
+			return "", err
+		}
+		return cfg.Addr, nil
+	}
+	u, err := url.Parse(p.DSN)
+	if err != nil {
+		return "", err
+	}
+	return u.Host, nil
+}
+
+// at is the same database by another way.
+func (p Place) at(address string) (Place, error) {
+	if p.Driver == MySQL {
+		cfg, err := mysql.ParseDSN(p.DSN)
+		if err != nil {
+			return p, err
+		}
+		cfg.Addr = address
+		return Place{p.Driver, cfg.FormatDSN()}, nil
+	}
+	u, err := url.Parse(p.DSN)
+	if err != nil {
+		return p, err
+	}
+	u.Host = address
+	return Place{p.Driver, u.String()}, nil
 }
 
 func (l *Link) close() {
@@ -86,6 +121,7 @@ func (l *Link) poison(toxins ...toxin) (cure func(), err error) {
 type wire struct {
 	listener net.Listener
 	to       string
+	commit   []byte
 	armed    atomic.Int64 // commits whose answer is still to be dropped
 	dropped  atomic.Int64
 
@@ -95,15 +131,18 @@ type wire struct {
 	ended bool
 }
 
-// commitQuery is how the driver says COMMIT: a simple query.
-var commitQuery = []byte("Q\x00\x00\x00\x0bcommit\x00")
+// commitQueries are how the drivers say COMMIT: a simple query.
+var commitQueries = map[Driver][]byte{
+	Postgres: []byte("Q\x00\x00\x00\x0bcommit\x00"),
+	MySQL:    []byte("\x07\x00\x00\x00\x03COMMIT"),
+}
 
-func newWire(to string) (*wire, error) {
+func newWire(to string, commit []byte) (*wire, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	w := &wire{listener: listener, to: to, conns: make(map[net.Conn]struct{})}
+	w := &wire{listener: listener, to: to, commit: commit, conns: make(map[net.Conn]struct{})}
 	w.group.Go(w.accept)
 	return w, nil
 }
@@ -133,7 +172,7 @@ func (w *wire) serve(client net.Conn) {
 	both.Go(func() {
 		defer w.leave(client, server)
 		forward(client, server, func(b []byte) bool {
-			if bytes.Contains(b, commitQuery) && w.armed.Load() > 0 && w.armed.Add(-1) >= 0 {
+			if bytes.Contains(b, w.commit) && w.armed.Load() > 0 && w.armed.Add(-1) >= 0 {
 				w.dropped.Add(1)
 				deaf.Store(true)
 			}

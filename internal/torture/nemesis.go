@@ -63,8 +63,9 @@ func (n Nemesis) Only(word string) Nemesis {
 	return n
 }
 
-// Nemesis returns everything that can be done to this run. server is nil for SQLite.
-func (r *Run) Nemesis(server *testenv.PGServer) Nemesis {
+// Nemesis returns everything that can be done to this run: to its processes and sink, to
+// their links if they have any, and what else is given.
+func (r *Run) Nemesis(more ...attack) Nemesis {
 	n := Nemesis{Calm: [2]time.Duration{100 * time.Millisecond, 600 * time.Millisecond}}
 	add := func(kind string, strike func(context.Context, *rand.Rand) Fault) {
 		n.attacks = append(n.attacks, attack{kind, strike})
@@ -82,15 +83,10 @@ func (r *Run) Nemesis(server *testenv.PGServer) Nemesis {
 		add(KillAtFailpoint, r.failpointAttack("kill"))
 		add(PauseAtFailpoint, r.failpointAttack("stop"))
 	}
-	if server == nil {
+	n.attacks = append(n.attacks, more...)
+	if !r.Place.Driver.remote() {
 		return n
 	}
-	add(PauseBackends, r.pauseBackends)
-	add(TerminateBackends, r.backendsAttack("pg_terminate_backend"))
-	add(CancelBackends, r.backendsAttack("pg_cancel_backend"))
-	add(FastStop, r.stopServer(server, testenv.Fast))
-	add(ImmediateStop, r.stopServer(server, testenv.Immediate))
-	add(KillPostmaster, r.killPostmaster(server))
 	add(DropCommits, r.dropCommits)
 	add(Blackhole, r.linkAttack("timeout", 0, "upstream", "downstream"))
 	add(HalfOpen, r.linkAttack("timeout", 0, "downstream"))
@@ -98,6 +94,17 @@ func (r *Run) Nemesis(server *testenv.PGServer) Nemesis {
 	add(Latency, r.linkAttack("latency", 250, "upstream", "downstream"))
 	add(Swizzle, r.swizzle)
 	return n
+}
+
+func (r *Run) postgresAttacks(server *testenv.PGServer) []attack {
+	return []attack{
+		{PauseBackends, r.pauseBackends},
+		{TerminateBackends, r.backendsAttack("pg_terminate_backend")},
+		{CancelBackends, r.backendsAttack("pg_cancel_backend")},
+		{FastStop, r.stopServer(server, testenv.Fast)},
+		{ImmediateStop, r.stopServer(server, testenv.Immediate)},
+		{KillPostmaster, r.killPostmaster(server)},
+	}
 }
 
 // Torment lets the nemesis work for about d.
@@ -166,11 +173,25 @@ func (r *Run) holder(ctx context.Context) *Position {
 // killRelay kills a relay and starts another in its place a little later.
 func (r *Run) killRelay(ctx context.Context, dice *rand.Rand) Fault {
 	p, busy := r.victim(ctx, dice)
-	return r.kill(ctx, p, between(dice, 0, 500*time.Millisecond), busy)
+	name := p.Name()
+	f := r.kill(ctx, p, between(dice, 0, 300*time.Millisecond), busy)
+	if dice.IntN(2) == 0 {
+		r.awaitSuccessor(ctx, name)
+	}
+	return f
+}
+
+// awaitSuccessor returns when a relay holds no lease any more: so the time that takes is
+// known, because nothing else happens meanwhile.
+func (r *Run) awaitSuccessor(ctx context.Context, name string) {
+	r.until(patience, func(ctx context.Context) bool {
+		names, err := Holders(ctx, r.db.SQL())
+		return err == nil && !slices.Contains(names, name)
+	})
 }
 
 func (r *Run) killProducer(ctx context.Context, dice *rand.Rand) Fault {
-	return r.kill(ctx, r.producers[dice.IntN(len(r.producers))], between(dice, 0, 500*time.Millisecond), true)
+	return r.kill(ctx, r.producers[dice.IntN(len(r.producers))], between(dice, 0, 300*time.Millisecond), true)
 }
 
 func (r *Run) kill(ctx context.Context, p *Position, pause time.Duration, hit bool) Fault {
@@ -192,7 +213,7 @@ func (r *Run) pauseRelay(ctx context.Context, dice *rand.Rand) Fault {
 }
 
 func (r *Run) pauseProducer(ctx context.Context, dice *rand.Rand) Fault {
-	return r.pause(ctx, r.producers[dice.IntN(len(r.producers))], between(dice, 100*time.Millisecond, 2*time.Second), true)
+	return r.pause(ctx, r.producers[dice.IntN(len(r.producers))], between(dice, 100*time.Millisecond, time.Second), true)
 }
 
 func (r *Run) pause(ctx context.Context, p *Position, d time.Duration, hit bool) Fault {
@@ -203,7 +224,7 @@ func (r *Run) pause(ctx context.Context, p *Position, d time.Duration, hit bool)
 }
 
 func (r *Run) beyondLease(dice *rand.Rand) time.Duration {
-	return r.history.Limits.Lease + between(dice, 100*time.Millisecond, time.Second)
+	return r.history.Limits.Lease + between(dice, 100*time.Millisecond, 500*time.Millisecond)
 }
 
 // stopRelay stops a relay in order and starts another at once.
@@ -219,12 +240,12 @@ func (r *Run) stopRelay(ctx context.Context, dice *rand.Rand) Fault {
 func (r *Run) termStorm(ctx context.Context, dice *rand.Rand) Fault {
 	p, busy := r.victim(ctx, dice)
 	f := Fault{Hit: busy}
-	n := 3 + dice.IntN(4)
+	n := 3 + dice.IntN(3)
 	for range n {
 		f.Targets = append(f.Targets, p.Name())
 		p.Stop()
 		p.Start()
-		wait(ctx, between(dice, 0, 300*time.Millisecond))
+		wait(ctx, between(dice, 0, 100*time.Millisecond))
 	}
 	f.Detail = fmt.Sprintf("%s %d times", p.name, n)
 	return f
@@ -237,7 +258,7 @@ func (r *Run) rollingRestart(ctx context.Context, dice *rand.Rand) Fault {
 		f.Targets = append(f.Targets, p.Name())
 		p.Stop()
 		p.Start()
-		wait(ctx, between(dice, 0, 500*time.Millisecond))
+		wait(ctx, between(dice, 0, 200*time.Millisecond))
 	}
 	return f
 }
@@ -276,6 +297,7 @@ func (r *Run) failpointAttack(action string) func(context.Context, *rand.Rand) F
 		}
 		switch {
 		case p.process.Ended():
+			p.ends(p.process.end, false)
 			p.Start()
 		case f.Hit:
 			wait(ctx, r.beyondLease(dice))
@@ -316,7 +338,7 @@ func awaitEnd(ctx context.Context, p *Process, patience time.Duration) bool {
 // weatherAttack changes what the sink does for a while.
 func (r *Run) weatherAttack(w Weather) func(context.Context, *rand.Rand) Fault {
 	return func(ctx context.Context, dice *rand.Rand) Fault {
-		d := between(dice, 300*time.Millisecond, 2*time.Second)
+		d := between(dice, 200*time.Millisecond, time.Second)
 		r.changeWeather(func(now *Weather) { now.Down, now.Foggy = w.Down, w.Foggy })
 		wait(ctx, d)
 		r.changeWeather(func(now *Weather) { now.Down, now.Foggy = false, 0 })
@@ -390,7 +412,7 @@ func (r *Run) backends(ctx context.Context, query, whose string) ([]int, error) 
 // stopServer stops the server, cleanly or as in a crash, and starts it again.
 func (r *Run) stopServer(server *testenv.PGServer, mode testenv.StopMode) func(context.Context, *rand.Rand) Fault {
 	return func(ctx context.Context, dice *rand.Rand) Fault {
-		d := between(dice, 0, 2*time.Second)
+		d := between(dice, 0, time.Second)
 		server.Stop(mode)
 		r.outage(ctx, server, d) //nolint:contextcheck // a server that starts must not be given up halfway
 		return Fault{Hit: true, Detail: d.Round(time.Millisecond).String()}
@@ -400,7 +422,7 @@ func (r *Run) stopServer(server *testenv.PGServer, mode testenv.StopMode) func(c
 // killPostmaster kills the server's first process; its children notice and end.
 func (r *Run) killPostmaster(server *testenv.PGServer) func(context.Context, *rand.Rand) Fault {
 	return func(ctx context.Context, dice *rand.Rand) Fault {
-		d := between(dice, 0, 2*time.Second)
+		d := between(dice, 0, time.Second)
 		if err := syscall.Kill(server.Pid(), syscall.SIGKILL); err != nil {
 			r.t.Errorf("kill the server: %v", err)
 		}
@@ -410,7 +432,7 @@ func (r *Run) killPostmaster(server *testenv.PGServer) func(context.Context, *ra
 	}
 }
 
-func (r *Run) outage(ctx context.Context, server *testenv.PGServer, d time.Duration) {
+func (r *Run) outage(ctx context.Context, server interface{ Start() }, d time.Duration) {
 	from := time.Now()
 	wait(ctx, d)
 	r.history.Outages = append(r.history.Outages, Outage{From: from, To: time.Now()})
@@ -423,7 +445,7 @@ func (r *Run) dropCommits(ctx context.Context, dice *rand.Rand) Fault {
 	w, n := p.link.wire, int64(1+dice.IntN(10))
 	before := w.dropped.Load()
 	w.armed.Store(n)
-	wait(ctx, between(dice, 200*time.Millisecond, time.Second))
+	wait(ctx, between(dice, 200*time.Millisecond, 600*time.Millisecond))
 	w.armed.Store(0)
 	dropped := w.dropped.Load() - before
 	return Fault{Targets: []string{p.Name()}, Hit: dropped > 0, Detail: fmt.Sprintf("%d of %s", dropped, p.Name())}
@@ -444,7 +466,7 @@ func (r *Run) linkAttack(kind string, latency int, streams ...string) func(conte
 			}
 			toxins = append(toxins, toxin{Type: kind, Stream: stream, Attributes: attributes})
 		}
-		d := between(dice, 100*time.Millisecond, 2*r.history.Limits.Lease)
+		d := between(dice, 100*time.Millisecond, 3*r.history.Limits.Lease/2)
 		r.poisoned(p.link, toxins, func() { wait(ctx, d) })
 		return Fault{Targets: []string{p.Name()}, Hit: busy, Detail: fmt.Sprintf("%s for %s", p.Name(), d.Round(time.Millisecond))}
 	}
@@ -472,7 +494,7 @@ func (r *Run) swizzle(ctx context.Context, dice *rand.Rand) Fault {
 		}
 		cures[i] = cure
 		f.Targets = append(f.Targets, r.relays[i].Name())
-		wait(ctx, between(dice, 0, r.history.Limits.Lease))
+		wait(ctx, between(dice, 0, r.history.Limits.Lease/2))
 	}
 	for _, i := range dice.Perm(len(r.relays)) {
 		if cures[i] != nil {

@@ -15,6 +15,14 @@ func Pending(ctx context.Context, db *sql.DB) (n int, err error) {
 	return n, err
 }
 
+// Crowd counts those of them that are among the newest: what waits is mostly there, and
+// counting a large table several times a second would be most of a run.
+func Crowd(ctx context.Context, db *sql.DB) (n int, err error) {
+	err = db.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT published_at, dead_at FROM outbox ORDER BY sequence DESC LIMIT 50000) newest
+		WHERE published_at IS NULL AND dead_at IS NULL`).Scan(&n)
+	return n, err
+}
+
 // Settled counts the changes of rows so far.
 func Settled(ctx context.Context, db *sql.DB) (n int, err error) {
 	err = db.QueryRowContext(ctx, `SELECT count(*) FROM torture_witness`).Scan(&n)
@@ -34,24 +42,31 @@ func Holders(ctx context.Context, db *sql.DB) (names []string, err error) {
 
 // Busy reports whether a relay holds a lease under which messages are in flight.
 func Busy(ctx context.Context, db *sql.DB, name string) (busy bool, err error) {
-	err = db.QueryRowContext(ctx, `SELECT count(*) > 0 FROM outbox_batch b JOIN outbox_lease l ON l.shard = b.shard AND l.epoch = b.epoch
-		WHERE l.owner IS NOT NULL AND l.instance = $1`, name).Scan(&busy)
+	err = db.QueryRowContext(ctx, fmt.Sprintf(`SELECT count(*) > 0 FROM outbox_batch b JOIN outbox_lease l ON l.shard = b.shard AND l.epoch = b.epoch
+		WHERE l.owner IS NOT NULL AND l.instance = '%s'`, name)).Scan(&busy)
 	return busy, err
 }
 
 // Someone returns an event that exists, somewhere at that share of the table.
 func Someone(ctx context.Context, db *sql.DB, at float64) (event uuid.UUID, err error) {
-	err = db.QueryRowContext(ctx, `SELECT CAST(event_id AS text) FROM outbox WHERE sequence >=
-		(SELECT CAST(min(sequence) + (max(sequence) - min(sequence)) * CAST($1 AS double precision) AS bigint) FROM outbox)
-		ORDER BY sequence LIMIT 1`, at).Scan(&event)
+	var lowest, highest sql.NullInt64
+	if err := db.QueryRowContext(ctx, `SELECT min(sequence), max(sequence) FROM outbox`).Scan(&lowest, &highest); err != nil {
+		return event, err
+	}
+	from := lowest.Int64 + int64(at*float64(highest.Int64-lowest.Int64))
+	err = db.QueryRowContext(ctx, fmt.Sprintf(
+		`SELECT CAST(event_id AS char(36)) FROM outbox WHERE sequence >= %d ORDER BY sequence LIMIT 1`, from)).Scan(&event)
 	return event, err
 }
 
 // Connections counts the connections of each process to a server.
-func Connections(ctx context.Context, db *sql.DB) (map[string]int, error) {
+func Connections(ctx context.Context, db *sql.DB, driver Driver) (map[string]int, error) {
 	counts := make(map[string]int)
-	err := each(ctx, db, `SELECT application_name, count(*) FROM pg_stat_activity
-		WHERE datname = current_database() AND backend_type = 'client backend' GROUP BY 1`, func(rows *sql.Rows) error {
+	query := postgresConnections
+	if driver == MySQL {
+		query = mysqlConnections
+	}
+	err := each(ctx, db, query, func(rows *sql.Rows) error {
 		var name string
 		var n int
 		err := rows.Scan(&name, &n)
@@ -76,14 +91,14 @@ func (h *History) observe(ctx context.Context, db *sql.DB) error {
 		h.Final.Business[id] = true
 		return err
 	})
-	read(`SELECT sequence, CAST(event_id AS text), msg_key, published_at IS NOT NULL, dead_at IS NOT NULL,
+	read(`SELECT sequence, CAST(event_id AS char(36)), msg_key, published_at IS NOT NULL, dead_at IS NOT NULL,
 		coalesce(dead_reason, ''), coalesce(last_error, ''), attempts, replays FROM outbox ORDER BY sequence`, func(rows *sql.Rows) error {
 		var r Row
 		err := rows.Scan(&r.Sequence, &r.Event, &r.Key, &r.Published, &r.Dead, &r.Reason, &r.Error, &r.Attempts, &r.Replays)
 		h.Final.Rows = append(h.Final.Rows, r)
 		return err
 	})
-	read(`SELECT no, sequence, CAST(event_id AS text), deleted, was_published, is_published, was_dead, is_dead, was_attempts, is_attempts,
+	read(`SELECT no, sequence, CAST(event_id AS char(36)), deleted, was_published, is_published, was_dead, is_dead, was_attempts, is_attempts,
 		was_replays, is_replays, writer, holder, shard, epoch, age, at FROM torture_witness ORDER BY no`, func(rows *sql.Rows) error {
 		var t Transition
 		var age int64
@@ -106,8 +121,8 @@ func (h *History) observe(ctx context.Context, db *sql.DB) error {
 		return err
 	})
 	read(`SELECT count(*) FROM outbox_batch`, func(rows *sql.Rows) error { return rows.Scan(&h.Final.Batches) })
-	if h.Driver == Postgres {
-		read(leftovers, func(rows *sql.Rows) error {
+	if query := map[Driver]string{Postgres: postgresLeftovers, MySQL: mysqlLeftovers}[h.Driver]; query != "" {
+		read(query, func(rows *sql.Rows) error {
 			var text string
 			err := rows.Scan(&text)
 			h.Final.Leftovers = append(h.Final.Leftovers, text)
@@ -120,8 +135,12 @@ func (h *History) observe(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// leftovers are what no stopped program leaves on a server.
-const leftovers = `
+const postgresConnections = `
+SELECT application_name, count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND backend_type = 'client backend' GROUP BY 1`
+
+// postgresLeftovers are what no stopped program leaves on a server.
+const postgresLeftovers = `
 SELECT 'advisory lock of process ' || pid FROM pg_locks WHERE locktype = 'advisory'
 UNION ALL SELECT 'prepared transaction ' || gid FROM pg_prepared_xacts
 UNION ALL SELECT application_name || ' is ' || state FROM pg_stat_activity

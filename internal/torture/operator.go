@@ -48,7 +48,7 @@ func (r *Run) replaySome(ctx context.Context, dice *rand.Rand) {
 }
 
 // maxBacklog is how much may wait before producers pause.
-const maxBacklog = 5000
+const maxBacklog = 20000
 
 // Watch looks now and then how much is waiting and how many connections each process has
 // to the server, until the returned function is called.
@@ -57,9 +57,9 @@ func (r *Run) Watch() (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for wait(ctx, 500*time.Millisecond) {
+		for wait(ctx, 250*time.Millisecond) {
 			r.watchBacklog(ctx)
-			if r.Place.Driver == Postgres {
+			if r.Place.Driver.remote() {
 				r.countConnections(ctx)
 			}
 		}
@@ -70,7 +70,7 @@ func (r *Run) Watch() (stop func()) {
 func (r *Run) watchBacklog(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if n, err := Pending(ctx, r.db.SQL()); err == nil { // else the database is down
+	if n, err := Crowd(ctx, r.db.SQL()); err == nil { // else the database is down
 		r.changeWeather(func(now *Weather) { now.Crowded = n > maxBacklog })
 	}
 }
@@ -78,7 +78,7 @@ func (r *Run) watchBacklog(ctx context.Context) {
 func (r *Run) countConnections(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	counts, err := Connections(ctx, r.db.SQL())
+	counts, err := Connections(ctx, r.db.SQL(), r.Place.Driver)
 	if err != nil {
 		return // the database may be down
 	}

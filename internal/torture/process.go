@@ -20,6 +20,7 @@ type Process struct {
 	cmd  *exec.Cmd
 	life *os.File      // closes when we die, and the child sees it
 	done chan struct{} // closed when it has ended
+	end  int64         // when it has; for those who saw done closed
 }
 
 // stopPatience bounds how long a process that was asked to stop may take.
@@ -61,6 +62,7 @@ func start(dir string, spec Spec) (*Process, error) {
 	go func() {
 		defer close(p.done)
 		_ = p.cmd.Wait() // its status is read from ProcessState
+		p.end = now()
 		life.Close()
 	}()
 	return p, nil

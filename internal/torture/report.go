@@ -19,6 +19,7 @@ import (
 type Verdict struct {
 	Seed    uint64
 	Driver  Driver
+	Calm    bool `json:",omitempty"`
 	Took    time.Duration
 	Limits  Limits
 	Summary Summary
@@ -26,9 +27,9 @@ type Verdict struct {
 	// Excuses counts the duplicates by what explains them.
 	Excuses map[string]int
 	// Takeovers are the times from a kill of a lease holder to the next owner,
-	// Handovers those from a release to the next owner, where no other fault came
+	// Handovers those from SIGTERM to the next owner, where no other fault came
 	// between.
-	Takeovers, Handovers Quantiles
+	Takeovers, Handovers Waits
 	Rules                []RuleResult
 	Violations           []Violation
 }
@@ -46,29 +47,31 @@ type RuleResult struct {
 	Broken int
 }
 
-// Quantiles of some durations.
-type Quantiles struct {
-	Count         int
+// Waits are some durations and how many of them kept within a bound. They are shown and
+// break no rule: a machine that is starved is late with everything.
+type Waits struct {
+	Times         []time.Duration `json:",omitempty"` // sorted
 	P50, P99, Max time.Duration
+	Bound         time.Duration
+	Within        int
 }
 
-func quantiles(list []time.Duration) Quantiles {
-	if len(list) == 0 {
-		return Quantiles{}
+func waits(list []time.Duration, bound time.Duration) Waits {
+	w := Waits{Times: list, Bound: bound, Within: within(list, bound)}
+	if n := len(list); n > 0 {
+		slices.Sort(list)
+		at := func(q float64) time.Duration { return list[min(n-1, int(q*float64(n)))] }
+		w.P50, w.P99, w.Max = at(0.5), at(0.99), list[n-1]
 	}
-	slices.Sort(list)
-	at := func(q float64) time.Duration { return list[min(len(list)-1, int(q*float64(len(list))))] }
-	return Quantiles{Count: len(list), P50: at(0.5), P99: at(0.99), Max: list[len(list)-1]}
+	return w
 }
 
 // Judge checks a history.
 func Judge(h *History) *Verdict {
+	c := check(h)
 	v := &Verdict{
-		Seed: h.Seed, Driver: h.Driver, Limits: h.Limits, Took: h.length(), Summary: Summarize(h), Violations: Check(h),
+		Seed: h.Seed, Driver: h.Driver, Calm: h.Calm, Limits: h.Limits, Took: h.length(), Summary: c.summary(), Violations: c.found, Excuses: c.excuses,
 	}
-	c := newChecker(h)
-	c.duplicates()
-	v.Excuses = c.excuses
 	v.countFaults(h)
 	broken := make(map[Rule]int)
 	for _, violation := range v.Violations {
@@ -95,7 +98,7 @@ func (v *Verdict) countFaults(h *History) {
 		v.Faults = append(v.Faults, *c)
 	}
 	slices.SortFunc(v.Faults, func(a, b FaultCount) int { return bytes.Compare([]byte(a.Kind), []byte(b.Kind)) })
-	v.Takeovers, v.Handovers = quantiles(h.takeovers()), quantiles(h.handovers())
+	v.Takeovers, v.Handovers = waits(h.takeovers(), h.Limits.takeoverBound()), waits(h.handovers(), handoverBound)
 }
 
 // OK reports whether every promise was kept.

@@ -145,7 +145,7 @@ func (r *Run) position(name string, spec Spec) *Position {
 	r.t.Helper()
 	spec.Seed, spec.Place, spec.Weather = r.Seed, r.Place, r.weatherFile()
 	p := &Position{run: r, name: name, spec: spec}
-	if r.Place.Driver == Postgres {
+	if r.Place.Driver.remote() {
 		link, err := newLink(name, r.Place, spec.Producer != nil)
 		if err != nil {
 			r.t.Fatal(err)
@@ -189,6 +189,7 @@ func (p *Position) Kill() {
 	if p.process.Ended() {
 		p.run.t.Error(p.process.explain())
 	}
+	p.ends(now(), false)
 	if err := p.process.Kill(); err != nil {
 		p.run.t.Fatal(err)
 	}
@@ -197,8 +198,16 @@ func (p *Position) Kill() {
 // Stop stops the present process in order.
 func (p *Position) Stop() {
 	p.run.t.Helper()
+	p.ends(now(), true)
 	if err := p.process.Stop(); err != nil {
 		p.run.t.Error(err)
+	}
+}
+
+// ends notes when a relay ends and why.
+func (p *Position) ends(at int64, asked bool) {
+	if p.spec.Producer == nil {
+		p.run.history.Ends = append(p.run.history.Ends, End{Process: p.Name(), At: at, Asked: asked})
 	}
 }
 

@@ -34,15 +34,22 @@ const patience = 60 * time.Second
 // breaks when.
 func Torture(t testing.TB, o Options) *History {
 	t.Helper()
-	var server *testenv.PGServer
 	place := Place{Driver: o.Driver}
-	if o.Driver == Postgres {
-		server = testenv.PrivatePostgres(t)
+	attacks := func(*Run) []attack { return nil }
+	switch o.Driver {
+	case Postgres:
+		server := testenv.PrivatePostgres(t)
 		place.DSN = server.DSN()
-	} else {
+		attacks = func(r *Run) []attack { return r.postgresAttacks(server) }
+	case MySQL:
+		server := testenv.PrivateMySQL(t, mysqlSettings...)
+		place.DSN = server.DSN()
+		attacks = func(r *Run) []attack { return r.mysqlAttacks(server) }
+	case SQLite:
 		place.DSN = filepath.Join(t.TempDir(), "torture.db")
 	}
 	r := NewRun(t, place, o.Seed)
+	r.history.Calm = o.Calm
 	r.cast(o)
 	r.AwaitWork(patience)
 	stop := r.Watch()
@@ -50,7 +57,7 @@ func Torture(t testing.TB, o Options) *History {
 		wait(t.Context(), o.Torment)
 	} else {
 		done := r.Operate(400 * time.Millisecond)
-		r.Torment(r.Nemesis(server).Only(o.Only), o.Torment)
+		r.Torment(r.Nemesis(attacks(r)...).Only(o.Only), o.Torment)
 		done()
 	}
 	stop()
@@ -61,21 +68,23 @@ func Torture(t testing.TB, o Options) *History {
 func (r *Run) cast(o Options) {
 	d := dice(o.Seed, "cast")
 	relay := Relay{
-		Lease: between(d, 700*time.Millisecond, 1500*time.Millisecond), Batch: []int{8, 32, 128}[d.IntN(3)], MaxAttempts: 25,
-		Retention: between(d, 2*time.Second, 6*time.Second), Batched: d.IntN(3) == 0,
+		Lease: between(d, 400*time.Millisecond, 900*time.Millisecond), Batch: []int{24, 96, 256}[d.IntN(3)], MaxAttempts: 25,
+		Retention: between(d, time.Second, 4*time.Second), Batched: d.IntN(3) == 0,
 		Sink: Sink{
-			Errors: 0.02, Slow: 0.1, Delay: 20 * time.Millisecond, Heavy: time.Second, Later: 2 * time.Second, Ambiguous: 0.005,
+			Errors: 0.02, Slow: 0.03, Delay: 20 * time.Millisecond, Heavy: 300 * time.Millisecond, Later: time.Second, Ambiguous: 0.005,
 		},
 	}
 	relays, producers := 2+d.IntN(2), 12
-	producer := Producer{Keys: 1000, Think: 8 * time.Millisecond, Hold: 200 * time.Millisecond, Bulk: 60}
-	if r.Place.Driver == Postgres {
-		relay.Shards = 1 + d.IntN(3)
+	producer := Producer{Keys: 2000, Think: 8 * time.Millisecond, Hold: 200 * time.Millisecond, Bulk: 400}
+	if r.Place.Driver.remote() {
+		relay.Shards = 1 + d.IntN(4)
 	} else {
-		producers, producer.Hold, relay.Sink.Heavy = 3, 10*time.Millisecond, 300*time.Millisecond
+		producers, producer.Hold = 3, 10*time.Millisecond
 	}
 	if o.Calm {
 		relay.Sink.Ambiguous, relay.Batched = 0, false // a garbled answer is ambiguous
+		relay.Lease = 15 * time.Second                 // a busy machine must not cost anybody its lease
+		relay.Batch = 500
 	}
 	if o.Think > 0 {
 		producer.Think = o.Think

@@ -40,9 +40,10 @@ type Sink struct {
 	Errors float64
 	Slow   float64
 	Delay  time.Duration
-	// One event in a hundred takes up to Heavy, each time: so there is always
+	// One event in three hundred takes up to Heavy, each time: so there is always
 	// something in flight when a relay is struck, and again when it wakes up and
-	// somebody else has taken over.
+	// somebody else has taken over. More, or longer, makes a run mostly wait: who
+	// was in flight twice when its relay died is delivered alone in the process.
 	Heavy time.Duration
 	// One refusal in five asks to be tried again after up to Later: so keys are
 	// held while leases change hands.
@@ -107,7 +108,7 @@ func (r *Relay) run(ctx context.Context, spec *Spec, db Database, j *journal) er
 	var cleaning sync.WaitGroup
 	if r.Retention > 0 {
 		cleaner, err := relay.NewCleaner(store, relay.CleanerConfig{
-			Interval: r.Retention / 4, Retention: r.Retention, Batch: 200, Leader: engine.Leading, Log: log,
+			Interval: r.Retention / 4, Retention: r.Retention, Batch: 1000, Leader: engine.Leading, Log: log,
 		})
 		if err != nil {
 			return err
@@ -232,8 +233,8 @@ func (s *recorder) choose(event uuid.UUID) reply {
 	if s.dice.Float64() < s.Slow {
 		r.delay = between(s.dice, 0, s.Delay)
 	}
-	if weight := binary.BigEndian.Uint32(event[12:]); weight%100 == 0 {
-		r.delay += s.Heavy * time.Duration(weight/100%100) / 100
+	if weight := binary.BigEndian.Uint32(event[12:]); weight%300 == 0 {
+		r.delay += s.Heavy * time.Duration(weight/300%100) / 100
 	}
 	switch p := s.dice.Float64(); {
 	case p < s.Errors:

@@ -17,6 +17,12 @@ type Summary struct {
 func Summarize(h *History) Summary {
 	c := newChecker(h)
 	c.duplicates()
+	return c.summary()
+}
+
+// summary counts what a checker that has looked at the duplicates has seen.
+func (c *checker) summary() Summary {
+	h := c.History
 	s := Summary{
 		Deliveries: len(h.Deliveries), Transitions: len(h.Transitions), Outages: len(h.Outages), LogSize: len(h.LogLines),
 		Replays: len(h.Replays), Faults: len(h.Faults), Duplicates: c.extra,

@@ -1,61 +1,84 @@
 package torture
 
-import "time"
+import (
+	"slices"
+	"time"
+)
+
+// An End is the end of a relay process: asked for with SIGTERM, or of a kill.
+type End struct {
+	Process string
+	At      int64 // when it was killed or asked
+	Asked   bool
+}
 
 // takeovers are how long the shards of killed relays waited for another owner.
-func (h *History) takeovers() (list []time.Duration) {
-	for _, f := range h.Faults {
-		if f.Kind != KillRelay || len(f.Targets) != 1 {
+func (h *History) takeovers() []time.Duration { return h.waits(false) }
+
+// handovers are how long it took from SIGTERM until another owner had the shard:
+// finishing what is in flight, settling it, giving the lease back and taking it.
+func (h *History) handovers() []time.Duration { return h.waits(true) }
+
+// waits times how each shard of a relay that ended came to its next owner, where
+// nothing else came between.
+func (h *History) waits(asked bool) (list []time.Duration) {
+	for _, end := range h.Ends {
+		if end.Asked != asked {
 			continue
 		}
-		if d := h.takeover(f.Targets[0], f.From); d > 0 && h.quiet(f.From+1, f.From+int64(d)) {
-			list = append(list, d)
+		for _, next := range h.successors(end) {
+			if to := h.mono(next.At); h.undisturbed(end, to) {
+				list = append(list, time.Duration(to-end.At))
+			}
 		}
 	}
 	return list
 }
 
-// takeover is how long the first shard that a process held at a moment waited for its
-// next owner; 0 when it held none.
-func (h *History) takeover(name string, at int64) time.Duration {
-	holders := make(map[int]string)
+// successors are the next owners of the shards that a process held when it ended.
+func (h *History) successors(end End) (list []Handover) {
+	held := make(map[int]bool)
 	for _, l := range h.Handovers {
-		when := h.mono(l.At)
-		switch {
-		case when > at && l.Held && holders[l.Shard] == name:
-			return time.Duration(when - at)
-		case l.Held:
-			holders[l.Shard] = l.Instance
-		default:
-			delete(holders, l.Shard)
+		switch after := h.mono(l.At) > end.At; {
+		case !after:
+			held[l.Shard] = l.Held && l.Instance == end.Process
+		case held[l.Shard] && l.Held:
+			list = append(list, l)
+			held[l.Shard] = false
 		}
-	}
-	return 0
-}
-
-// handovers are how long shards that were given back waited for another owner.
-func (h *History) handovers() (list []time.Duration) {
-	released := make(map[int]int64)
-	for _, l := range h.Handovers {
-		at := h.mono(l.At)
-		if !l.Held {
-			released[l.Shard] = at
-			continue
-		}
-		if from := released[l.Shard]; from > 0 && h.quiet(from, at) {
-			list = append(list, time.Duration(at-from))
-		}
-		delete(released, l.Shard)
 	}
 	return list
 }
 
-// quiet: no fault that can hinder a relay begins in that time or lasts into it.
-func (h *History) quiet(from, to int64) bool {
-	for _, f := range h.Faults {
-		if f.From <= to && f.To >= from && f.From != from-1 && !harmless[f.Kind] {
-			return false
+// undisturbed: no other relay ended, and no other fault that can hinder a relay began
+// or lasted, until then.
+func (h *History) undisturbed(end End, to int64) bool {
+	another := slices.ContainsFunc(h.Ends, func(e End) bool {
+		return e.Process != end.Process && e.At >= end.At && e.At <= to
+	})
+	return !another && !slices.ContainsFunc(h.Faults, func(f Fault) bool {
+		own := f.From <= end.At && f.To >= end.At && slices.Contains(f.Targets, end.Process)
+		return !own && !aside[f.Kind] && f.From <= to && f.To >= end.At
+	})
+}
+
+// aside are the faults that do not keep a relay from taking a lease.
+var aside = map[string]bool{
+	SinkDown: true, SinkFoggy: true, KillProducer: true, PauseProducer: true, DropCommits: true,
+}
+
+// takeoverBound is how long a shard may wait after its owner was killed.
+func (l Limits) takeoverBound() time.Duration { return l.Lease + 2*l.Poll }
+
+// handoverBound is how long a shard may wait after its owner was asked to stop.
+const handoverBound = 500 * time.Millisecond
+
+// within counts the durations that are no longer than a bound.
+func within(list []time.Duration, bound time.Duration) (n int) {
+	for _, d := range list {
+		if d <= bound {
+			n++
 		}
 	}
-	return true
+	return n
 }

@@ -43,6 +43,10 @@ func TestRelaysOnPostgresSurviveKillsPausesAndServerCrashes(t *testing.T) {
 	survive(t, Postgres, 12)
 }
 
+func TestRelaysOnMariaDBSurviveKillsPausesAndServerCrashes(t *testing.T) {
+	survive(t, MySQL, 8)
+}
+
 // survive tortures with a plan that is always the same and with a new one, or with the
 // one that the environment asks for.
 func survive(t *testing.T, driver Driver, n int) {
@@ -73,6 +77,7 @@ func TestAMessageThatEndsItsProcessDiesAlone(t *testing.T) {
 	places := map[string]func(*testing.T) Place{
 		"sqlite":   sqliteFile,
 		"postgres": func(t *testing.T) Place { return Place{Driver: Postgres, DSN: testenv.Postgres(t).DSN()} },
+		"mysql":    func(t *testing.T) Place { return Place{Driver: MySQL, DSN: testenv.MySQL(t).DSN()} },
 	}
 	for name, place := range places {
 		for _, maxAttempts := range []int{1, 25} {

@@ -64,8 +64,9 @@ BEGIN
 END;
 `
 
-// The function is VOLATILE, so that its look at the lease is newer than the statement
-// that fired it: what a stale writer believes is older.
+// The functions are VOLATILE, so that their look at the lease is newer than the statement
+// that fired them: what a stale writer believes is older. They see all rows of a statement
+// at once, as late as a call for each row would: after the statement.
 const postgresWitness = `
 CREATE TABLE torture_witness (
   no            bigint      GENERATED ALWAYS AS IDENTITY (CACHE 1) PRIMARY KEY,
@@ -95,23 +96,31 @@ CREATE TABLE torture_lease (
   epoch    bigint      NOT NULL,
   at       timestamptz NOT NULL DEFAULT clock_timestamp()
 );
-CREATE FUNCTION torture_note() RETURNS trigger LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-  lease outbox_lease%ROWTYPE;
+CREATE FUNCTION torture_updated() RETURNS trigger LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-  SELECT * INTO lease FROM outbox_lease WHERE OLD.slot BETWEEN slot_lo AND slot_hi;
   INSERT INTO torture_witness (sequence, event_id, deleted, was_published, is_published, was_dead, is_dead,
     was_attempts, is_attempts, was_replays, is_replays, writer, holder, shard, epoch, age)
-  VALUES (OLD.sequence, OLD.event_id, TG_OP = 'DELETE',
-    OLD.published_at IS NOT NULL, TG_OP = 'UPDATE' AND NEW.published_at IS NOT NULL,
-    OLD.dead_at IS NOT NULL, TG_OP = 'UPDATE' AND NEW.dead_at IS NOT NULL,
-    OLD.attempts, CASE WHEN TG_OP = 'UPDATE' THEN NEW.attempts ELSE 0 END,
-    OLD.replays, CASE WHEN TG_OP = 'UPDATE' THEN NEW.replays ELSE 0 END,
-    current_setting('application_name'), coalesce(lease.instance, ''), coalesce(lease.shard, -1), coalesce(lease.epoch, -1),
-    CASE WHEN TG_OP = 'DELETE' THEN coalesce(extract(epoch FROM clock_timestamp() - OLD.published_at) * 1000000, 0) ELSE 0 END);
+  SELECT was.sequence, was.event_id, false, was.published_at IS NOT NULL, now.published_at IS NOT NULL,
+    was.dead_at IS NOT NULL, now.dead_at IS NOT NULL, was.attempts, now.attempts, was.replays, now.replays,
+    current_setting('application_name'), coalesce(lease.instance, ''), coalesce(lease.shard, -1), coalesce(lease.epoch, -1), 0
+  FROM was JOIN now USING (sequence) LEFT JOIN outbox_lease lease ON was.slot BETWEEN lease.slot_lo AND lease.slot_hi;
   RETURN NULL;
 END $$;
-CREATE TRIGGER torture_note AFTER UPDATE OR DELETE ON outbox FOR EACH ROW EXECUTE FUNCTION torture_note();
+CREATE TRIGGER torture_updated AFTER UPDATE ON outbox
+  REFERENCING OLD TABLE AS was NEW TABLE AS now FOR EACH STATEMENT EXECUTE FUNCTION torture_updated();
+CREATE FUNCTION torture_deleted() RETURNS trigger LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  INSERT INTO torture_witness (sequence, event_id, deleted, was_published, is_published, was_dead, is_dead,
+    was_attempts, is_attempts, was_replays, is_replays, writer, holder, shard, epoch, age)
+  SELECT was.sequence, was.event_id, true, was.published_at IS NOT NULL, false, was.dead_at IS NOT NULL, false,
+    was.attempts, 0, was.replays, 0,
+    current_setting('application_name'), coalesce(lease.instance, ''), coalesce(lease.shard, -1), coalesce(lease.epoch, -1),
+    coalesce(extract(epoch FROM clock_timestamp() - was.published_at) * 1000000, 0)
+  FROM was LEFT JOIN outbox_lease lease ON was.slot BETWEEN lease.slot_lo AND lease.slot_hi;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER torture_deleted AFTER DELETE ON outbox
+  REFERENCING OLD TABLE AS was FOR EACH STATEMENT EXECUTE FUNCTION torture_deleted();
 CREATE FUNCTION torture_handover() RETURNS trigger LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   INSERT INTO torture_lease (shard, instance, held, epoch)

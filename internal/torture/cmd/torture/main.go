@@ -3,6 +3,7 @@
 //
 //	torture --seconds 100 --runs 50 --db postgres --report DIR
 //	torture check DIR      judges a saved history again
+//	torture total DIR      sums up the reports of a directory as Markdown
 //
 // One seed repeats the plan of a run, not every interleaving. Built with the tag
 // failpoint it also ends and stops relays at chosen places of the engine.
@@ -44,12 +45,15 @@ func run(args []string) error {
 	if len(args) == 2 && args[0] == "check" {
 		return check(args[1])
 	}
+	if len(args) == 2 && args[0] == "total" {
+		return total(args[1])
+	}
 	var s settings
 	flags := flag.NewFlagSet("torture", flag.ContinueOnError)
 	flags.IntVar(&s.seconds, "seconds", 60, "how long each run is tormented")
 	flags.Uint64Var(&s.seed, "seed", 0, "the plan of the first run; 0 is a new one. Later runs count up from it")
 	flags.IntVar(&s.runs, "runs", 1, "how many runs")
-	flags.StringVar(&s.db, "db", "postgres", "postgres or sqlite")
+	flags.StringVar(&s.db, "db", "postgres", "postgres, mysql or sqlite")
 	flags.StringVar(&s.report, "report", "", "directory for reports")
 	flags.BoolVar(&s.calm, "calm", false, "break nothing: then nothing may be delivered twice")
 	flags.BoolVar(&s.keep, "keep", false, "keep the history of good runs too")
@@ -59,8 +63,8 @@ func run(args []string) error {
 		return err
 	}
 	driver := torture.Driver(s.db)
-	if driver != torture.Postgres && driver != torture.SQLite {
-		return fmt.Errorf("--db: want postgres or sqlite, got %q", s.db)
+	if driver != torture.Postgres && driver != torture.MySQL && driver != torture.SQLite {
+		return fmt.Errorf("--db: want postgres, mysql or sqlite, got %q", s.db)
 	}
 	if s.seed == 0 {
 		s.seed = rand.Uint64() >> 1
@@ -124,6 +128,16 @@ func (s *settings) one(o torture.Options) (*torture.Verdict, error) {
 		return nil, fmt.Errorf("seed %d: %w", o.Seed, err)
 	}
 	return v, nil
+}
+
+// total sums up saved reports.
+func total(dir string) error {
+	var t torture.Total
+	if err := t.AddReports(dir); err != nil {
+		return err
+	}
+	fmt.Print(t.Markdown())
+	return nil
 }
 
 // check judges a saved history.
