@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-outbox/outbox"
 	"github.com/go-outbox/outbox/config"
+	"github.com/go-outbox/outbox/inbox"
 	"github.com/go-outbox/outbox/store/mysqlstore"
 )
 
@@ -31,6 +32,9 @@ func openMySQL(dsn string) (*database, error) {
 	return &database{
 		table: func(name string) (store, error) {
 			return mysqlstore.New(db, mysqlstore.Config{Table: name})
+		},
+		inbox: func(name string) (inboxTable, error) {
+			return inbox.New(db, inbox.MySQL, inbox.Config{Table: name})
 		},
 		scratch: func(ctx context.Context) (*scratch, error) { return mysqlScratch(ctx, db) },
 		ping: func(ctx context.Context) error {
