@@ -157,11 +157,15 @@ func (f *fileReader) ignore(k compat.Key, text string, line int) {
 }
 
 func (f *fileReader) unknown(key string, line int) {
-	text := "unknown key"
-	if near := nearest(key); near != "" {
-		text += "; did you mean " + near + "?"
+	f.fail(key, line, strings.TrimSuffix(unknownKey(key, knownKeys()), "."))
+}
+
+// unknownKey says so, and which one was meant.
+func unknownKey(key string, known []string) string {
+	if near := nearest(key, known); near != "" {
+		return "unknown key; did you mean " + near + "?"
 	}
-	f.fail(key, line, text)
+	return "unknown key."
 }
 
 func (f *fileReader) fail(key string, line int, text string) {
@@ -199,11 +203,11 @@ func knownKeys() []string {
 }
 
 // nearest returns the known key that a misspelt one most likely meant, or "".
-func nearest(key string) string {
+func nearest(key string, known []string) string {
 	best, least := "", 3
-	for _, known := range knownKeys() {
-		if d := distance(key, known); d < least {
-			best, least = known, d
+	for _, k := range known {
+		if d := distance(key, k); d < least {
+			best, least = k, d
 		}
 	}
 	return best

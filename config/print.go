@@ -142,6 +142,10 @@ func WriteMarkdown(w io.Writer) error {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | `--%s` | %s | %s |\n", s.Key, envCell(s), s.Flag, defaultCell(s), s.Help)
 	}
+	b.WriteString(markdownSinks)
+	writeFields(&b, (&fileReader{}).sinkFields(&Sink{}, &urlParts{}))
+	b.WriteString(markdownRoutes)
+	writeFields(&b, routeFields(&Route{}))
 	b.WriteString(markdownForeign)
 	for _, k := range compat.Keys {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", k.Name, foreignCell(k))
@@ -149,6 +153,12 @@ func WriteMarkdown(w io.Writer) error {
 	b.WriteString(markdownTail)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func writeFields(w io.Writer, fields []field) {
+	for _, f := range fields {
+		fmt.Fprintf(w, "| `%s` | %s |\n", f.name, f.help)
+	}
 }
 
 func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
@@ -209,6 +219,36 @@ cleaner:
 ` + "```" + `
 
 ## Settings
+`
+
+const markdownSinks = `
+## Sinks
+
+Several destinations are ` + "`sinks`" + ` by name, in the file only: ` + "`events: kafka://127.0.0.1:9092`" + `, or a mapping. What the
+URL may hold can stand beside it, and a password then need not be percent-encoded:
+
+` + "```yaml" + `
+sinks:
+  events:
+    url: kafka://broker-1:9093,broker-2:9093
+    user: shop
+    password_file: /run/secrets/kafka
+    options: {tls: true, ca_file: /etc/kafka/ca.pem, sasl: scram-sha-256}
+routes:
+  - {sink: events, topics: ["**"]}
+` + "```" + `
+
+| key of a sink | meaning |
+|---|---|
+`
+
+const markdownRoutes = `
+## Routes
+
+` + "`routes`" + ` is a list, in order; [what they do](sinks.md#routes).
+
+| key of a route | meaning |
+|---|---|
 `
 
 const markdownForeign = `

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,10 +18,14 @@ import (
 // A Sink is a destination by name. Its fields are those of the file.
 type Sink struct {
 	Name string
-	// URL is the destination, from url, url_env or url_file.
+	// URL is the destination, from url, url_env or url_file, with the user, the
+	// password and the options that were given beside it.
 	URL string
-	// SecretFile and Allow are for webhooks; see Webhook.
+	// SecretFile and Allow are for webhooks; see Webhook. Secrets is what the
+	// variable SecretEnv holds instead of a file.
 	SecretFile string
+	SecretEnv  string
+	Secrets    string
 	Allow      []string
 	// Timeout bounds a webhook request. Zero is half of the dispatch timeout.
 	Timeout time.Duration
@@ -41,10 +47,12 @@ type Route struct {
 	Where string
 }
 
-// A field is one key of a sink or route, and what takes its value.
+// A field is one key of a sink or route, and what takes its value. help is for the
+// reference.
 type field struct {
 	name string
 	take func(*yaml.Node) error
+	help string
 }
 
 // sinks reads the mapping of names to sinks.
@@ -64,7 +72,11 @@ func (f *fileReader) sinks(node *yaml.Node, line int) {
 		if value.Kind == yaml.ScalarNode {
 			s.URL = value.Value
 		} else {
-			f.fields(key, value, f.sinkFields(&s))
+			var more urlParts
+			f.fields(key, value, f.sinkFields(&s, &more))
+			if err := more.addTo(&s.URL); err != nil {
+				f.fail(key, name.Line, err.Error())
+			}
 		}
 		if s.URL == "" {
 			f.fail(key, name.Line, "url is required (or url_env, or url_file)")
@@ -73,19 +85,87 @@ func (f *fileReader) sinks(node *yaml.Node, line int) {
 	}
 }
 
-func (f *fileReader) sinkFields(s *Sink) []field {
+func (f *fileReader) sinkFields(s *Sink, more *urlParts) []field {
 	return []field{
-		{"url", text(&s.URL)},
-		{"url_env", func(n *yaml.Node) error {
-			if s.URL = f.env(n.Value); s.URL == "" {
-				return fmt.Errorf("the environment variable %s is not set", n.Value)
+		{"url", text(&s.URL), "The destination: `stdout:`, `file:PATH`, `https://`, `kafka://`, `nats://`, `amqp://` or `redis://`."},
+		{"url_env", f.fromEnv(&s.URL), "The environment variable that holds it."},
+		{"url_file", fromFile(&s.URL), "The file that holds it."},
+		{"user", text(&more.user), "The user of a broker; alone, the token of NATS."},
+		{"password_env", f.fromEnv(&more.password), "The environment variable that holds the password, as it is."},
+		{"password_file", fromFile(&more.password), "The file that holds the password, as it is."},
+		{"options", options(&more.options), "A mapping of the broker's options, those of its URL: TLS, login, limits ([Kafka](sinks.md#kafka), [NATS](sinks.md#nats-jetstream), [RabbitMQ](sinks.md#rabbitmq), [Redis](sinks.md#redis-streams))."},
+		{"secret_file", text(&s.SecretFile), "The file with the secrets that sign webhooks, one `whsec_…` a line; several while one is rotated."},
+		{"secret_env", func(n *yaml.Node) error { s.SecretEnv = n.Value; return f.fromEnv(&s.Secrets)(n) }, "The environment variable that holds them, separated by spaces."},
+		{"allow", texts(&s.Allow), "Networks that webhooks may reach although they are not public, as CIDRs."},
+		{"timeout", duration(&s.Timeout), "Longest time of a webhook request. Default: half of `relay.dispatch_timeout`."},
+	}
+}
+
+func (f *fileReader) fromEnv(to *string) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
+		if *to = f.env(n.Value); *to == "" {
+			return fmt.Errorf("the environment variable %s is not set", n.Value)
+		}
+		return nil
+	}
+}
+
+func fromFile(to *string) func(*yaml.Node) error {
+	return func(n *yaml.Node) (err error) { *to, err = readSecret(n.Value); return err }
+}
+
+// urlParts are what a sink has beside its URL, and what becomes part of it.
+type urlParts struct {
+	user, password string
+	options        url.Values
+}
+
+// addTo makes one URL of all.
+func (p urlParts) addTo(to *string) error {
+	if *to == "" || p.user+p.password == "" && len(p.options) == 0 {
+		return nil
+	}
+	scheme, rest, ok := strings.Cut(*to, "://")
+	if !ok || scheme == "https" || scheme == "http" || scheme == "file" {
+		return errors.New("user, password and options are for brokers: kafka, nats, amqp and redis")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	hosts, _, _ := strings.Cut(rest, "/")
+	if p.user+p.password != "" {
+		if strings.Contains(hosts, "@") {
+			return errors.New("the url has a user already: give it there or here")
+		}
+		rest = p.login() + "@" + rest
+	}
+	*to = scheme + "://" + rest
+	if query = strings.Trim(query+"&"+p.options.Encode(), "&"); query != "" {
+		*to += "?" + query
+	}
+	return nil
+}
+
+func (p urlParts) login() string {
+	if p.password == "" {
+		return url.User(p.user).String()
+	}
+	return url.UserPassword(p.user, p.password).String()
+}
+
+// options reads a mapping of names to single values. Which there are the sink knows.
+func options(to *url.Values) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
+		if n.Kind != yaml.MappingNode {
+			return errors.New("must be a mapping of names to values")
+		}
+		*to = url.Values{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			name, value := n.Content[i], n.Content[i+1]
+			if value.Kind != yaml.ScalarNode {
+				return fmt.Errorf("%s must be one value", name.Value)
 			}
-			return nil
-		}},
-		{"url_file", func(n *yaml.Node) (err error) { s.URL, err = readSecret(n.Value); return err }},
-		{"secret_file", text(&s.SecretFile)},
-		{"allow", texts(&s.Allow)},
-		{"timeout", duration(&s.Timeout)},
+			to.Add(name.Value, value.Value)
+		}
+		return nil
 	}
 }
 
@@ -111,25 +191,25 @@ func (f *fileReader) routes(node *yaml.Node, line int) {
 
 func routeFields(r *Route) []field {
 	return []field{
-		{"name", text(&r.Name)},
-		{"topics", texts(&r.Topics)},
-		{"sink", text(&r.Sink)},
-		{"topic", text(&r.Topic)},
-		{"envelope", text(&r.Envelope)},
-		{"source", text(&r.Source)},
-		{"continue", boolean(&r.Continue)},
+		{"name", text(&r.Name), "Its name in metrics, `pause` and the console. Default: its sink's."},
+		{"topics", texts(&r.Topics), "Patterns: `*` is one segment, `**` at the end one or more. The first route that matches takes a message."},
+		{"sink", text(&r.Sink), "Which of `sinks`."},
+		{"topic", text(&r.Topic), "A template that renames the topic: `{topic}`, `{table}`, `{tenant}`, `{aggregate_type}`, `{event_type}`, `{version}`."},
+		{"envelope", text(&r.Envelope), "`raw` (the default), `cloudevents-binary` or `cloudevents-structured`."},
+		{"source", text(&r.Source), "The source of the envelope. Default: `/outbox/TABLE`."},
+		{"continue", boolean(&r.Continue), "`true`: a message goes to the next route that matches, too."},
 		{"rate", func(n *yaml.Node) (err error) {
 			if r.Policy.Rate, err = strconv.ParseFloat(n.Value, 64); err != nil || r.Policy.Rate <= 0 {
 				return fmt.Errorf("must be messages a second, got %q", n.Value)
 			}
 			return nil
-		}},
-		{"concurrency", whole(&r.Policy.Concurrency)},
-		{"order", choice(func(word string) { r.Policy.Unordered = word == "none" }, "key", "none")},
-		{"on_dead", choice(func(word string) { r.Policy.SkipDead = word == "skip" }, "block", "skip")},
-		{"retry.max_attempts", func(n *yaml.Node) error { return whole(&retry(r).MaxAttempts)(n) }},
-		{"retry.base", func(n *yaml.Node) error { return duration(&retry(r).Base)(n) }},
-		{"retry.max", func(n *yaml.Node) error { return duration(&retry(r).Max)(n) }},
+		}, "Messages a second, at most."},
+		{"concurrency", whole(&r.Policy.Concurrency), "Dispatches at once. Default: `relay.concurrency`."},
+		{"order", choice(func(word string) { r.Policy.Unordered = word == "none" }, "key", "none"), "`key` (the default), or `none`: keys do not make messages wait."},
+		{"on_dead", choice(func(word string) { r.Policy.SkipDead = word == "skip" }, "block", "skip"), "`block` or `skip`, as `relay.on_dead`."},
+		{"retry.max_attempts", func(n *yaml.Node) error { return whole(&retry(r).MaxAttempts)(n) }, "As `relay.max_attempts`."},
+		{"retry.base", func(n *yaml.Node) error { return duration(&retry(r).Base)(n) }, "As `relay.retry_base`."},
+		{"retry.max", func(n *yaml.Node) error { return duration(&retry(r).Max)(n) }, "As `relay.retry_max`."},
 	}
 }
 
@@ -162,17 +242,19 @@ func (f *fileReader) nested(key, prefix string, node *yaml.Node, known []field) 
 		case value.Kind == yaml.MappingNode && slices.ContainsFunc(known, func(k field) bool { return strings.HasPrefix(k.name, full+".") }):
 			f.nested(key, full+".", value, known)
 		default:
-			f.fail(key+"."+full, name.Line, "unknown key; there are "+names(known))
+			f.fail(key+"."+full, name.Line, unknownKey(full, fieldNames(known))+" There are "+names(known))
 		}
 	}
 }
 
-func names(known []field) string {
+func names(known []field) string { return strings.Join(fieldNames(known), ", ") }
+
+func fieldNames(known []field) []string {
 	all := make([]string, len(known))
 	for i, k := range known {
 		all[i] = k.name
 	}
-	return strings.Join(all, ", ")
+	return all
 }
 
 func text(to *string) func(*yaml.Node) error {
@@ -276,6 +358,7 @@ func (c *Config) writeRoutes(w io.Writer) {
 	for _, s := range c.Sinks {
 		fmt.Fprintf(w, "  %s:\n    url: %s\n", yamlText(s.Name), yamlText(Redact(s.URL)))
 		printText(w, "    secret_file", s.SecretFile)
+		printText(w, "    secret_env", s.SecretEnv)
 		printTexts(w, "    allow", s.Allow)
 		if s.Timeout > 0 {
 			printText(w, "    timeout", s.Timeout.String())

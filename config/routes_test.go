@@ -26,7 +26,7 @@ func environment(pairs ...string) func(string) (string, bool) {
 
 func TestTheAnnotatedExampleLoads(t *testing.T) {
 	c, err := config.Load(config.Sources{
-		File: filepath.Join("..", "docs", "examples", "outbox.yaml"), Env: environment("RABBIT_URL", "amqp://guest@127.0.0.1/?exchange=events"),
+		File: filepath.Join("..", "docs", "examples", "outbox.yaml"), Env: environment("RABBIT_URL", "amqp://guest@127.0.0.1/?exchange=events", "REDIS_PASSWORD", "hunter2"),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestTheAnnotatedExampleLoads(t *testing.T) {
 	if len(c.Sinks) != 5 || len(c.Routes) != 5 {
 		t.Fatalf("%d sinks, %d routes", len(c.Sinks), len(c.Routes))
 	}
-	if c.Sinks[3].URL != "amqp://guest@127.0.0.1/?exchange=events" || c.Sinks[4].Timeout != 10*time.Second {
+	if c.Sinks[2].URL != "redis://relay:hunter2@127.0.0.1:6379/0" || c.Sinks[3].URL != "amqp://guest@127.0.0.1/?exchange=events" || c.Sinks[4].Timeout != 10*time.Second {
 		t.Errorf("sinks are %+v", c.Sinks)
 	}
 	want := outbox.RoutePolicy{
@@ -91,6 +91,26 @@ func TestASinkURLComesFromAFile(t *testing.T) {
 	}
 }
 
+func TestTheURLOfASinkIsPutTogether(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(secret, []byte("p@ss/w:rd\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ fields, want string }{
+		{"url: 'kafka://a:1,b:2', user: shop, password_file: " + secret + ", options: {tls: true, linger: 5ms}", "kafka://shop:p%40ss%2Fw%3Ard@a:1,b:2?linger=5ms&tls=true"},
+		{"url: 'redis://a/2?max_len=7', password_env: PASSWORD", "redis://:se%20cret@a/2?max_len=7"},
+		{"url: 'nats://a', user: token", "nats://token@a"},
+		{"url: 'amqp://a/vhost', options: {exchange: '', heartbeat: 5}", "amqp://a/vhost?exchange=&heartbeat=5"},
+	} {
+		c, err := config.Load(config.Sources{
+			File: writeFile(t, "sinks:\n  a: {"+tt.fields+"}\nroutes:\n  - {sink: a, topics: ['**']}\n"), Env: environment("PASSWORD", "se cret"),
+		})
+		if err != nil || c.Sinks[0].URL != tt.want {
+			t.Errorf("%s: got %+v, %v", tt.fields, c, err)
+		}
+	}
+}
+
 func TestMistakesInRoutesAreNamedWithTheirLine(t *testing.T) {
 	const sinks = "sinks:\n  a: 'stdout:'\n"
 	for name, tt := range map[string]struct{ text, want string }{
@@ -98,17 +118,22 @@ func TestMistakesInRoutesAreNamedWithTheirLine(t *testing.T) {
 		"two routes with one name": {
 			sinks + "routes:\n  - {name: r, sink: a, topics: [a]}\n  - {name: r, sink: a, topics: [b]}\n", "outbox.yaml:5: routes[1]: another route is named r, too",
 		},
-		"no url":          {"sinks:\n  a: {timeout: 1s}\nroutes:\n  - {sink: a, topics: ['**']}\n", "outbox.yaml:2: sinks.a: url is required (or url_env, or url_file)"},
-		"an unknown key":  {sinks + "routes:\n  - {sink: a, topik: x}\n", "outbox.yaml:4: routes[0].topik: unknown key; there are name, topics, sink, topic, envelope, source, continue, rate, concurrency, order, on_dead, retry.max_attempts, retry.base, retry.max"},
-		"no such sink":    {sinks + "routes:\n  - {name: r, sink: b, topics: [a]}\n  - {name: q, sink: a, topics: [a]}\n", "outbox.yaml:4: route r: there is no sink named b"},
-		"no route":        {sinks, "outbox.yaml:2: sinks: no route leads to them: add routes"},
-		"an unused sink":  {"sinks:\n  a: 'stdout:'\n  b: 'stdout:'\nroutes:\n  - {sink: a, topics: ['**']}\n", "outbox.yaml:3: sinks.b: no route leads to it"},
-		"sink and routes": {"sink: 'stdout:'\n" + sinks + "routes:\n  - {sink: a, topics: ['**']}\n", "sink: is set, and so are routes: a route names its sink, so drop one of the two"},
-		"a bad rate":      {sinks + "routes:\n  - {sink: a, topics: ['**'], rate: fast}\n", `outbox.yaml:4: routes[0].rate: must be messages a second, got "fast"`},
-		"a bad order":     {sinks + "routes:\n  - {sink: a, topics: ['**'], order: random}\n", `outbox.yaml:4: routes[0].order: must be key or none, got "random"`},
-		"a bad duration":  {sinks + "routes:\n  - sink: a\n    topics: ['**']\n    retry:\n      base: 2\n", `outbox.yaml:7: routes[0].retry.base: must be a duration such as 500ms or 2m, got "2"`},
-		"not a list":      {sinks + "routes: a\n", "outbox.yaml:3: routes: must be a list"},
-		"not a mapping":   {"sinks: [a]\n", "outbox.yaml:1: sinks: must be a mapping of names to URLs or settings"},
+		"no url":                {"sinks:\n  a: {timeout: 1s}\nroutes:\n  - {sink: a, topics: ['**']}\n", "outbox.yaml:2: sinks.a: url is required (or url_env, or url_file)"},
+		"an unknown key":        {sinks + "routes:\n  - {sink: a, topik: x}\n", "outbox.yaml:4: routes[0].topik: unknown key; did you mean topic? There are name, topics, sink, topic, envelope, source, continue, rate, concurrency, order, on_dead, retry.max_attempts, retry.base, retry.max"},
+		"a key like none":       {"sinks:\n  a: {url: 'stdout:', certificates: x}\nroutes:\n  - {sink: a, topics: ['**']}\n", "outbox.yaml:2: sinks.a.certificates: unknown key. There are url, url_env, url_file, user, password_env, password_file, options, secret_file, secret_env, allow, timeout"},
+		"options of a webhook":  {"sinks:\n  a: {url: 'https://a.example', options: {tls: true}}\nroutes:\n  - {sink: a, topics: ['**']}\n", "outbox.yaml:2: sinks.a: user, password and options are for brokers: kafka, nats, amqp and redis"},
+		"two users":             {"sinks:\n  a: {url: 'kafka://x@a', user: y}\nroutes:\n  - {sink: a, topics: ['**']}\n", "outbox.yaml:2: sinks.a: the url has a user already: give it there or here"},
+		"nested options":        {"sinks:\n  a: {url: 'kafka://a', options: {tls: {on: true}}}\nroutes:\n  - {sink: a, topics: ['**']}\n", "outbox.yaml:2: sinks.a.options: tls must be one value"},
+		"options that are none": {"sinks:\n  a: {url: 'kafka://a', options: tls}\nroutes:\n  - {sink: a, topics: ['**']}\n", "outbox.yaml:2: sinks.a.options: must be a mapping of names to values"},
+		"no such sink":          {sinks + "routes:\n  - {name: r, sink: b, topics: [a]}\n  - {name: q, sink: a, topics: [a]}\n", "outbox.yaml:4: route r: there is no sink named b"},
+		"no route":              {sinks, "outbox.yaml:2: sinks: no route leads to them: add routes"},
+		"an unused sink":        {"sinks:\n  a: 'stdout:'\n  b: 'stdout:'\nroutes:\n  - {sink: a, topics: ['**']}\n", "outbox.yaml:3: sinks.b: no route leads to it"},
+		"sink and routes":       {"sink: 'stdout:'\n" + sinks + "routes:\n  - {sink: a, topics: ['**']}\n", "sink: is set, and so are routes: a route names its sink, so drop one of the two"},
+		"a bad rate":            {sinks + "routes:\n  - {sink: a, topics: ['**'], rate: fast}\n", `outbox.yaml:4: routes[0].rate: must be messages a second, got "fast"`},
+		"a bad order":           {sinks + "routes:\n  - {sink: a, topics: ['**'], order: random}\n", `outbox.yaml:4: routes[0].order: must be key or none, got "random"`},
+		"a bad duration":        {sinks + "routes:\n  - sink: a\n    topics: ['**']\n    retry:\n      base: 2\n", `outbox.yaml:7: routes[0].retry.base: must be a duration such as 500ms or 2m, got "2"`},
+		"not a list":            {sinks + "routes: a\n", "outbox.yaml:3: routes: must be a list"},
+		"not a mapping":         {"sinks: [a]\n", "outbox.yaml:1: sinks: must be a mapping of names to URLs or settings"},
 		"a missing variable": {
 			"sinks:\n  a: {url_env: NOPE}\nroutes:\n  - {sink: a, topics: ['**']}\n",
 			"outbox.yaml:2: sinks.a.url_env: the environment variable NOPE is not set\noutbox.yaml:2: sinks.a: url is required (or url_env, or url_file)",

@@ -230,7 +230,7 @@ func (v *view) setJob(state outbox.JobState, reason string) (outbox.Job, error) 
 	}
 	// A job whose driver is gone is running already: taking over is no change.
 	if job.State != state {
-		job, err = operator.SetJob(v.ctx(), job.ID, state, v.actor(), reason)
+		job, err = ops.SetJob(v.ctx(), operator, job.ID, state, v.actor(), reason)
 		if err != nil {
 			if place != nil {
 				place.release()

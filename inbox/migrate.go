@@ -30,6 +30,9 @@ func (b *Inbox) PrintMigrations(w io.Writer, format string, from, to int) error 
 	return migrate.Print(w, b.migrations, migrate.Format(format), from, to)
 }
 
+// LatestMigration is the version that this program was built with.
+func (b *Inbox) LatestMigration() int { return b.migrations.Latest() }
+
 // CheckSchema returns ErrSchema unless the inbox has the version that this program was
 // built with. Call it at start: without the table every delivery fails.
 func (b *Inbox) CheckSchema(ctx context.Context) error {

@@ -21,8 +21,18 @@ import (
 
 // poll is how long a driver waits before it looks again at a job that is paused or
 // driven by somebody else, and the longest that it sleeps at all: whoever cancels a
-// job does not wait longer.
+// job from another process does not wait longer.
 const poll = time.Second
+
+// SetJob pauses, resumes or cancels a job. A RunJob of this process takes notice at
+// once, one of another process within a second.
+func SetJob(ctx context.Context, op outbox.Operator, id uuid.UUID, state outbox.JobState, actor, reason string) (outbox.Job, error) {
+	job, err := op.SetJob(ctx, id, state, actor, reason)
+	if err == nil {
+		bells.ring(id)
+	}
+	return job, err
+}
 
 // RunJob drives a job until it is done or cancelled, and returns it. driver names this
 // process. progress, unless nil, hears of every step. While the job is paused it waits.
@@ -32,6 +42,8 @@ const poll = time.Second
 // When ctx ends the job stays as it is, and any process can go on with it.
 func RunJob(ctx context.Context, op outbox.Operator, id uuid.UUID, driver string, progress func(outbox.Job)) (outbox.Job, error) {
 	var job outbox.Job
+	bell := bells.hang(id)
+	defer bells.takeDown(id, bell)
 	held := time.Duration(0)
 	for {
 		next, err := op.StepJob(ctx, id, driver)
@@ -53,13 +65,14 @@ func RunJob(ctx context.Context, op outbox.Operator, id uuid.UUID, driver string
 		default:
 			return job, fmt.Errorf("run job %s: %w", id, err)
 		}
-		if err := sleep(ctx, wait); err != nil {
+		if err := sleep(ctx, wait, bell); err != nil {
 			return job, fmt.Errorf("run job %s: %w", id, err)
 		}
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// sleep waits for d, or until the bell rings.
+func sleep(ctx context.Context, d time.Duration, bell <-chan struct{}) error {
 	if d <= 0 {
 		return context.Cause(ctx)
 	}
@@ -67,6 +80,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return nil
+	case <-bell:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -162,6 +162,48 @@ func TestAPausedJobWaitsAndACancelledOneEnds(t *testing.T) {
 	})
 }
 
+func TestADriverOfThisProcessTakesNoticeAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		rate int
+		set  []outbox.JobState
+	}{
+		{"resumed and done", 0, []outbox.JobState{outbox.JobRunning}},
+		{"cancelled while paused", 100, []outbox.JobState{outbox.JobCancelled}},
+		{"cancelled while the rate makes it wait", 1, []outbox.JobState{outbox.JobRunning, outbox.JobCancelled}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := deadStore(t, 10)
+				id := startJob(t, store, 10, c.rate).ID
+				set := func(state outbox.JobState) {
+					t.Helper()
+					if _, err := ops.SetJob(t.Context(), store, id, state, "ada", "why"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				set(outbox.JobPaused)
+				ended := make(chan error, 1)
+				go func() {
+					_, err := ops.RunJob(t.Context(), store, id, "me", nil)
+					ended <- err
+				}()
+				synctest.Wait()
+				began := time.Now()
+
+				for _, state := range c.set {
+					set(state)
+					synctest.Wait()
+				}
+
+				if err := <-ended; err != nil || time.Since(began) != 0 {
+					t.Errorf("it took the driver %s to notice (%v)", time.Since(began), err)
+				}
+			})
+		})
+	}
+}
+
 func TestWhatDiedInAnOutageIsRevived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := deadStore(t, 2) // long before

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -47,7 +48,8 @@ var prefixes = map[Binding]string{"": "ce-", HTTP: "ce-", Kafka: "ce_", AMQP: "c
 // An Envelope is what a route puts around its messages. The zero value is none. The
 // attributes of a message are the same on every delivery: id is the event id, type
 // the event type or else the topic, subject the aggregate's id, partitionkey the key,
-// and the trace context is that of the distributed tracing extension.
+// eventversion the event version as text, and the trace context is that of the
+// distributed tracing extension.
 type Envelope struct {
 	Format  Format
 	Binding Binding
@@ -162,6 +164,7 @@ func (e Envelope) attributes(m *outbox.Meta) []attribute {
 		{"subject", m.AggregateID},
 		{"time", timestamp(m.CreatedAt)},
 		{"partitionkey", m.Key},
+		{"eventversion", version(m.EventVersion)},
 		{"traceparent", m.TraceParent},
 		{"tracestate", m.TraceState},
 	}
@@ -172,6 +175,13 @@ func (e Envelope) attributes(m *outbox.Meta) []attribute {
 		}
 	}
 	return set
+}
+
+func version(v int) string {
+	if v == 0 {
+		return ""
+	}
+	return strconv.Itoa(v)
 }
 
 func timestamp(t time.Time) string {

@@ -23,7 +23,7 @@ func ordered() outbox.DispatchedMessage {
 	return outbox.DispatchedMessage{
 		Meta: outbox.Meta{
 			Table: "shop_outbox", Topic: "shop.order.placed.v1", Key: "order-7", EventID: uuid.New(), Replays: 1,
-			AggregateType: "order", AggregateID: "7", EventType: "com.example.order.placed",
+			AggregateType: "order", AggregateID: "7", EventType: "com.example.order.placed", EventVersion: 3,
 			Headers:     map[string]string{"x-a": "b", "ce-id": "forged", "ce_id": "forged", "ce-extra": "forged"},
 			TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", TraceState: "vendor=1",
 			CreatedAt: time.Date(2026, 11, 15, 4, 31, 0, 123456000, time.FixedZone("", 3600)),
@@ -76,7 +76,7 @@ func TestTheCloudEventsSDKReadsWhatWeWrite(t *testing.T) {
 				t.Errorf("time is %s, want %s", e.Time(), msg.Meta.CreatedAt)
 			}
 			for name, want := range map[string]string{
-				"partitionkey": "order-7", "traceparent": msg.Meta.TraceParent, "tracestate": "vendor=1",
+				"partitionkey": "order-7", "eventversion": "3", "traceparent": msg.Meta.TraceParent, "tracestate": "vendor=1",
 			} {
 				if got := e.Extensions()[name]; got != want {
 					t.Errorf("%s is %v, want %q", name, got, want)

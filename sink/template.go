@@ -2,7 +2,6 @@ package sink
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/go-outbox/outbox"
@@ -26,12 +25,7 @@ var fields = map[string]func(*outbox.Meta) string{
 	"tenant":         func(m *outbox.Meta) string { return m.TenantID },
 	"aggregate_type": func(m *outbox.Meta) string { return m.AggregateType },
 	"event_type":     func(m *outbox.Meta) string { return m.EventType },
-	"version": func(m *outbox.Meta) string {
-		if m.EventVersion == 0 {
-			return ""
-		}
-		return strconv.Itoa(m.EventVersion)
-	},
+	"version":        func(m *outbox.Meta) string { return version(m.EventVersion) },
 }
 
 const fieldNames = "topic, table, tenant, aggregate_type, event_type and version"

@@ -70,7 +70,7 @@ func (a *app) jobCommand(name, short string, do func(context.Context, store, out
 
 func (a *app) jobSet(state outbox.JobState) func(context.Context, store, outbox.Job, author) error {
 	return func(ctx context.Context, s store, job outbox.Job, who author) error {
-		job, err := s.SetJob(ctx, job.ID, state, who.actor, who.reason)
+		job, err := ops.SetJob(ctx, s, job.ID, state, who.actor, who.reason)
 		if err != nil {
 			return fmt.Errorf("job %s: %w", job.ID, err)
 		}
@@ -80,7 +80,7 @@ func (a *app) jobSet(state outbox.JobState) func(context.Context, store, outbox.
 
 func (a *app) jobResume(ctx context.Context, s store, job outbox.Job, who author) error {
 	if job.State != outbox.JobRunning {
-		resumed, err := s.SetJob(ctx, job.ID, outbox.JobRunning, who.actor, who.reason)
+		resumed, err := ops.SetJob(ctx, s, job.ID, outbox.JobRunning, who.actor, who.reason)
 		if err != nil {
 			return fmt.Errorf("job %s: %w", job.ID, err)
 		}

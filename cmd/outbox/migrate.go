@@ -23,7 +23,7 @@ type migrator interface {
 
 func (a *app) migrateCommand() *cobra.Command {
 	return group("migrate", "Create, upgrade and inspect the schema of outbox tables",
-		a.migrateUpCommand(), a.migrateDownCommand(), a.migrateStatusCommand(), a.migratePrintCommand())
+		a.migrateUpCommand(), a.migrateDownCommand(), a.migrateStatusCommand(), a.migratePrintCommand(), a.migrateGrantsCommand())
 }
 
 func (a *app) migrateUpCommand() *cobra.Command {

@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"database/sql"
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -13,11 +16,12 @@ import (
 
 	"github.com/go-outbox/outbox"
 	"github.com/go-outbox/outbox/config"
+	"github.com/go-outbox/outbox/inbox"
 	"github.com/go-outbox/outbox/store/mysqlstore"
 )
 
 // openMySQL opens mysql:// and mariadb:// addresses. Query parameters are those of the
-// driver.
+// driver, and tls_ca, tls_cert and tls_key, which name PEM files.
 func openMySQL(dsn string) (*database, error) {
 	cfg, err := mysqlConfig(dsn)
 	if err != nil {
@@ -31,6 +35,9 @@ func openMySQL(dsn string) (*database, error) {
 	return &database{
 		table: func(name string) (store, error) {
 			return mysqlstore.New(db, mysqlstore.Config{Table: name})
+		},
+		inbox: func(name string) (inboxTable, error) {
+			return inbox.New(db, inbox.MySQL, inbox.Config{Table: name})
 		},
 		scratch: func(ctx context.Context) (*scratch, error) { return mysqlScratch(ctx, db) },
 		ping: func(ctx context.Context) error {
@@ -59,12 +66,54 @@ func mysqlConfig(dsn string) (*mysql.Config, error) {
 		host += ":3306"
 	}
 	password, _ := u.User.Password()
-	cfg, err := mysql.ParseDSN("/?" + u.RawQuery)
+	query := u.Query()
+	secure, err := mysqlTLS(query)
 	if err != nil {
 		return nil, err
 	}
+	cfg, err := mysql.ParseDSN("/?" + query.Encode())
+	if err != nil {
+		return nil, err
+	}
+	if secure != nil {
+		cfg.TLS = secure
+	}
 	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.DBName = u.User.Username(), password, "tcp", host, database
 	return cfg, nil
+}
+
+// mysqlTLS takes the parameters out of the query that name files, which the driver knows
+// nothing of. With any of them the server is verified.
+func mysqlTLS(query url.Values) (*tls.Config, error) {
+	ca, cert, key := query.Get("tls_ca"), query.Get("tls_cert"), query.Get("tls_key")
+	if ca+cert+key == "" {
+		return nil, nil
+	}
+	if query.Has("tls") && query.Get("tls") != "true" {
+		return nil, errors.New("tls_ca, tls_cert and tls_key need tls=true, or no tls")
+	}
+	for _, name := range []string{"tls", "tls_ca", "tls_cert", "tls_key"} {
+		query.Del(name)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		text, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, fmt.Errorf("tls_ca: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("tls_ca: %s holds no certificate", ca)
+		}
+	}
+	if cert+key != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("tls_cert and tls_key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
 }
 
 // mysqlScratch makes an outbox in a database of its own.

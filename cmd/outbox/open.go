@@ -17,6 +17,8 @@ import (
 
 	"github.com/go-outbox/outbox"
 	"github.com/go-outbox/outbox/config"
+	"github.com/go-outbox/outbox/inbox"
+	"github.com/go-outbox/outbox/inbox/pginbox"
 	"github.com/go-outbox/outbox/store/pgstore"
 	"github.com/go-outbox/outbox/store/sqlitestore"
 )
@@ -40,6 +42,7 @@ type database struct {
 	embedded bool
 
 	table   func(name string) (store, error)
+	inbox   func(name string) (inboxTable, error)
 	scratch func(context.Context) (*scratch, error)
 	ping    func(context.Context) error
 	close   func()
@@ -83,6 +86,9 @@ func openSQLite(path string, create bool) (*database, error) {
 		embedded: true,
 		table: func(name string) (store, error) {
 			return sqlitestore.New(db, sqlitestore.Config{Table: name})
+		},
+		inbox: func(name string) (inboxTable, error) {
+			return inbox.New(db, inbox.SQLite, inbox.Config{Table: name})
 		},
 		scratch: func(ctx context.Context) (*scratch, error) { return sqliteScratch(ctx, path) },
 		ping: func(ctx context.Context) error {
@@ -142,6 +148,9 @@ func openPostgres(ctx context.Context, dsn string) (*database, error) {
 		table: func(name string) (store, error) {
 			return pgstore.New(pool, pgstore.Config{Table: name})
 		},
+		inbox: func(name string) (inboxTable, error) {
+			return pginbox.New(pool, pginbox.Config{Table: name})
+		},
 		scratch: func(ctx context.Context) (*scratch, error) { return postgresScratch(ctx, pool) },
 		ping: func(ctx context.Context) error {
 			if err := pool.Ping(ctx); err != nil {
@@ -177,9 +186,14 @@ func (db *database) tables(ctx context.Context, names []string) ([]store, error)
 		}
 		stores[i] = s
 	}
+	return stores, db.answers(ctx)
+}
+
+// answers waits for the database for as long as a person would.
+func (db *database) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, fmt.Errorf("no answer within %s", connectTimeout))
 	defer cancel()
-	return stores, db.ping(ctx)
+	return db.ping(ctx)
 }
 
 // checked is openTables for commands that need the schema in place.

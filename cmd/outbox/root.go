@@ -58,7 +58,7 @@ func (a *app) root() *cobra.Command {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Run:", []*cobra.Command{a.migrateCommand(), a.relayCommand(), a.consoleCommand()}},
+		{"Run:", []*cobra.Command{a.migrateCommand(), a.relayCommand(), a.consoleCommand(), a.inboxCommand()}},
 		{"Look:", []*cobra.Command{
 			a.statusCommand(), a.listCommand(), a.showCommand(), a.explainCommand(), a.deadCommand(), a.auditCommand(),
 			a.checkCommand(), a.doctorCommand(),

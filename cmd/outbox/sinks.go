@@ -169,7 +169,7 @@ func openWebhook(sc config.Sink, timeout time.Duration) (*sink, error) {
 	}
 	wc := webhooksink.Config{URL: sc.URL, Timeout: timeout}
 	var err error
-	if wc.Secrets, err = webhookSecrets(sc.SecretFile); err != nil {
+	if wc.Secrets, err = webhookSecrets(sc); err != nil {
 		return nil, err
 	}
 	for _, text := range sc.Allow {
@@ -191,29 +191,33 @@ func openWebhook(sc config.Sink, timeout time.Duration) (*sink, error) {
 	return &sink{s, s.Close}, nil
 }
 
-// webhookSecrets reads a file with one secret a line.
-func webhookSecrets(path string) ([]webhook.Secret, error) {
-	if path == "" {
-		return nil, usagef("a webhook needs a secret to sign with: use --webhook-secret-file FILE or OUTBOX_WEBHOOK_SECRET_FILE, " +
-			"or secret_file of the sink in a --config file")
+// webhookSecrets are those of a file, one a line, or of an environment variable.
+func webhookSecrets(sc config.Sink) ([]webhook.Secret, error) {
+	if sc.SecretEnv != "" {
+		return parseSecrets("secret_env: "+sc.SecretEnv, strings.Fields(sc.Secrets))
 	}
-	text, err := os.ReadFile(path)
+	if sc.SecretFile == "" {
+		return nil, usagef("a webhook needs a secret to sign with: use --webhook-secret-file FILE or OUTBOX_WEBHOOK_SECRET_FILE, " +
+			"or secret_file or secret_env of the sink in a --config file")
+	}
+	text, err := os.ReadFile(sc.SecretFile)
 	if err != nil {
 		return nil, usagef("webhook.secret_file: %v", err)
 	}
-	var secrets []webhook.Secret
-	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); line == "" {
-			continue
+	return parseSecrets("webhook.secret_file: "+sc.SecretFile, strings.Fields(string(text)))
+}
+
+// parseSecrets never shows what it reads.
+func parseSecrets(where string, texts []string) ([]webhook.Secret, error) {
+	secrets := make([]webhook.Secret, len(texts))
+	for i, text := range texts {
+		var err error
+		if secrets[i], err = webhook.ParseSecret(text); err != nil {
+			return nil, usagef("%s: secret %d: %v", where, i+1, err)
 		}
-		secret, err := webhook.ParseSecret(line)
-		if err != nil {
-			return nil, usagef("webhook.secret_file: %s: line %d: %v", path, len(secrets)+1, err)
-		}
-		secrets = append(secrets, secret)
 	}
 	if len(secrets) == 0 {
-		return nil, usagef("webhook.secret_file: %s holds no secret", path)
+		return nil, usagef("%s holds no secret", where)
 	}
 	return secrets, nil
 }

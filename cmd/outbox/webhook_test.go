@@ -53,6 +53,38 @@ func TestRelayPostsSignedWebhooks(t *testing.T) {
 	}
 }
 
+func TestASecretOfAWebhookMayBeInTheEnvironment(t *testing.T) {
+	old, current := webhook.NewSecret(), webhook.NewSecret()
+	verifier, err := webhook.NewVerifier(webhook.Config{Secrets: []webhook.Secret{current}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := 0
+	receiver := httptest.NewServer(verifier.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got++ })))
+	defer receiver.Close()
+	dir := t.TempDir()
+	enqueueOne(t, filepath.Join(dir, "shop.db"))
+	file := filepath.Join(dir, "outbox.yaml")
+	text := "sinks:\n  hooks: {url: '" + receiver.URL + "', secret_env: HOOKS, allow: [127.0.0.0/8]}\nroutes:\n  - {sink: hooks, topics: ['**']}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	once := func(secrets string) (int, string) {
+		var errs strings.Builder
+		args := []string{"relay", "--once", "--dsn", "sqlite:" + filepath.Join(dir, "shop.db"), "--table", "shop_outbox", "--config", file}
+		env := map[string]string{"HOOKS": secrets}
+		code := run(t.Context(), args, io.Discard, &errs, func(name string) (string, bool) { return env[name], env[name] != "" })
+		return code, errs.String()
+	}
+
+	if code, errs := once("whsec_hunter2"); code != exitUsage || !strings.Contains(errs, "secret_env: HOOKS: secret 1") || strings.Contains(errs, "hunter2") {
+		t.Errorf("a bad secret: exit %d, %s", code, errs)
+	}
+	if code, errs := once(old.Reveal() + " " + current.Reveal()); code != exitOK || got != 1 {
+		t.Errorf("exit %d, %d requests: %s", code, got, errs)
+	}
+}
+
 func TestAWebhookWithoutASecretIsRefused(t *testing.T) {
 	code, errs := runArgs(t, []string{
 		"relay", "--dsn", "sqlite:" + filepath.Join(t.TempDir(), "shop.db"), "--table", "shop_outbox", "--sink", "https://hooks.example/x",

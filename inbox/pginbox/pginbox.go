@@ -137,6 +137,13 @@ func (b *Inbox) PrintMigrations(w io.Writer, format string, from, to int) error 
 	return b.plain(func(p *inbox.Inbox) error { return p.PrintMigrations(w, format, from, to) })
 }
 
+// LatestMigration is the version that this program was built with.
+func (b *Inbox) LatestMigration() (version int) {
+	// The name was checked in New, and nothing else can fail.
+	_ = b.plain(func(p *inbox.Inbox) error { version = p.LatestMigration(); return nil })
+	return version
+}
+
 // CheckSchema returns ErrSchema unless the inbox has the version that this program was
 // built with. Call it at start: without the table every delivery fails.
 func (b *Inbox) CheckSchema(ctx context.Context) error {

@@ -229,6 +229,8 @@ func (s *natsServer) ready() error {
 			return err
 		case strings.HasPrefix(line, "PONG"), strings.HasPrefix(line, "-ERR 'Authorization"):
 			return nil
+		case strings.HasPrefix(line, "INFO") && strings.Contains(line, `"tls_required":true`):
+			return nil // it answers, and says no more without a handshake
 		case strings.HasPrefix(line, "-ERR"):
 			return errors.New(strings.TrimSpace(line))
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -92,14 +93,15 @@ type RabbitServer struct {
 }
 
 // PrivateRabbitMQ starts a broker for t and removes it when t ends. It takes
-// about five seconds.
-func PrivateRabbitMQ(t testing.TB) *RabbitServer {
+// about five seconds. Settings are lines of rabbitmq.conf, such as
+// "heartbeat = 5".
+func PrivateRabbitMQ(t testing.TB, settings ...string) *RabbitServer {
 	t.Helper()
 	rabbitmq.need(t)
 	if err := findRabbit(); err != nil {
 		rabbitmq.missing(t, err)
 	}
-	s, err := newRabbitServer()
+	s, err := newRabbitServer(settings...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,35 +146,36 @@ func (r *RabbitServer) Control(args ...string) {
 }
 
 // ownRabbit has no matching stop: the supervisor sees this process exit.
-var ownRabbit = sync.OnceValues(newRabbitServer)
+var ownRabbit = sync.OnceValues(func() (*rabbitServer, error) { return newRabbitServer() })
 
 // rabbitServer is a broker with a directory and ports of its own.
 type rabbitServer struct {
 	dir                  string
 	port, distPort, epmd int
+	settings             []string
 	process              *process
 }
 
-func newRabbitServer() (*rabbitServer, error) {
+func newRabbitServer(settings ...string) (*rabbitServer, error) {
 	if err := findRabbit(); err != nil {
 		return nil, err
 	}
 	var err error
 	for range 3 { // another process may take a port first
 		var s *rabbitServer
-		if s, err = tryRabbitServer(); err == nil {
+		if s, err = tryRabbitServer(settings); err == nil {
 			return s, nil
 		}
 	}
 	return nil, err
 }
 
-func tryRabbitServer() (*rabbitServer, error) {
+func tryRabbitServer(settings []string) (*rabbitServer, error) {
 	dir, err := serverDir("rabbitmq")
 	if err != nil {
 		return nil, err
 	}
-	s := &rabbitServer{dir: dir}
+	s := &rabbitServer{dir: dir, settings: settings}
 	for _, port := range []*int{&s.port, &s.distPort, &s.epmd} {
 		if err == nil {
 			*port, err = freePort()
@@ -212,8 +215,9 @@ kill $epmd
 `
 
 func (s *rabbitServer) configure() error {
+	config := fmt.Sprintf(rabbitConfig, RabbitMaxMessage) + strings.Join(s.settings, "\n") + "\n"
 	return errors.Join(
-		os.WriteFile(filepath.Join(s.dir, "rabbitmq.conf"), fmt.Appendf(nil, rabbitConfig, RabbitMaxMessage), 0o644),
+		os.WriteFile(filepath.Join(s.dir, "rabbitmq.conf"), []byte(config), 0o644),
 		os.WriteFile(filepath.Join(s.dir, "plugins"), []byte("[].\n"), 0o644),
 		os.WriteFile(filepath.Join(s.dir, "rabbitmq"), fmt.Appendf(nil, rabbitScript, s.environment(), rabbitBin), 0o755),
 	)

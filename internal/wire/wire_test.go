@@ -18,7 +18,7 @@ func full() outbox.Meta {
 	return outbox.Meta{
 		Table: "shop.outbox", TenantID: "mandant ü", Topic: "shop.order.placed.v1", Key: "ключ 100%",
 		EventID: uuid.MustParse("018f4c2e-0000-7000-8000-000000000001"), Sequence: 9, Attempts: 2, Replays: 1,
-		AggregateType: "order", AggregateID: "7", EventType: "order placed", EventVersion: 1,
+		AggregateType: "order", AggregateID: "7", EventType: "order placed", EventVersion: 3,
 		ContentType: "application/json", Headers: map[string]string{"x-a": "b", "ce_id": "1", "cloudEvents_id": "2"},
 		TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", TraceState: "vendor=1",
 		CreatedAt: time.Date(2026, 11, 15, 4, 31, 0, 123456000, time.UTC),

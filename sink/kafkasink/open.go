@@ -54,19 +54,20 @@ func backoff(fails int) time.Duration {
 //	kafka://[user:password@]host[:port][,host[:port]…][?option=value&…]
 //
 // The options are tls (true or false), ca_file (a PEM file instead of the system's
-// authorities), sasl (plain, scram-sha-256 or scram-sha-512), client_id, compression
-// (none, gzip, snappy, lz4 or zstd), linger, delivery_timeout and max_message_bytes.
+// authorities), cert_file and key_file (PEM files, for brokers that want to know who
+// connects), sasl (plain, scram-sha-256 or scram-sha-512), client_id, compression (none,
+// gzip, snappy, lz4 or zstd), linger, delivery_timeout, max_message_bytes and probe_after.
 // It does no network I/O. Its errors never show the user or the password.
 func Open(rawURL string) (*Sink, error) {
-	options, err := parseURL(rawURL)
+	q, err := parseURL(rawURL)
 	if err != nil {
 		return nil, err
 	}
-	client, err := kgo.NewClient(append(Options(), options...)...)
+	client, err := kgo.NewClient(append(Options(), q.options...)...)
 	if err != nil {
 		return nil, outbox.ErrInvalidConfig.With("url", err.Error())
 	}
-	s, err := New(client, Config{})
+	s, err := New(client, q.cfg)
 	if err != nil {
 		client.Close()
 		return nil, err
@@ -76,7 +77,7 @@ func Open(rawURL string) (*Sink, error) {
 }
 
 // parseURL does without url.Parse, which knows URLs of one host only.
-func parseURL(raw string) ([]kgo.Opt, error) {
+func parseURL(raw string) (*query, error) {
 	rest, ok := strings.CutPrefix(raw, "kafka://")
 	if !ok {
 		return nil, outbox.ErrInvalidConfig.With("url", "does not begin with kafka://")
@@ -99,7 +100,7 @@ func parseURL(raw string) ([]kgo.Opt, error) {
 		q.set(name, all[0])
 	}
 	q.secure(login)
-	return q.options, errors.Join(q.errs...)
+	return q, errors.Join(q.errs...)
 }
 
 func cutLast(s, sep string) (before, after string, found bool) {
@@ -111,10 +112,13 @@ func cutLast(s, sep string) (before, after string, found bool) {
 
 // A query collects what a URL asks for.
 type query struct {
-	options      []kgo.Opt
-	errs         []error
-	tls          bool
-	caFile, sasl string
+	options []kgo.Opt
+	cfg     Config
+	errs    []error
+
+	tls                       bool
+	caFile, certFile, keyFile string
+	sasl                      string
 }
 
 func (q *query) add(o kgo.Opt) { q.options = append(q.options, o) }
@@ -154,6 +158,10 @@ func (q *query) set(name, value string) {
 		q.tls = on
 	case "ca_file":
 		q.caFile = value
+	case "cert_file":
+		q.certFile = value
+	case "key_file":
+		q.keyFile = value
 	case "sasl":
 		q.sasl = value
 	case "client_id":
@@ -165,9 +173,11 @@ func (q *query) set(name, value string) {
 		}
 		q.add(kgo.ProducerBatchCompression(codec, kgo.NoCompression()))
 	case "linger":
-		q.duration(name, value, 0, kgo.ProducerLinger)
+		q.add(kgo.ProducerLinger(q.duration(name, value, 0)))
 	case "delivery_timeout":
-		q.duration(name, value, time.Second, kgo.RecordDeliveryTimeout)
+		q.add(kgo.RecordDeliveryTimeout(q.duration(name, value, time.Second)))
+	case "probe_after":
+		q.cfg.ProbeAfter = q.duration(name, value, time.Millisecond)
 	case "max_message_bytes":
 		n, err := strconv.ParseInt(value, 10, 32)
 		if err != nil || n < 1<<10 || n > 1<<30 {
@@ -176,26 +186,27 @@ func (q *query) set(name, value string) {
 		q.add(kgo.ProducerBatchMaxBytes(int32(n)))
 		q.add(kgo.BrokerMaxWriteBytes(int32(max(n, 100<<20))))
 	default:
-		q.bad("unknown option %q", name)
+		q.bad("unknown option %q: there are %s", name, optionNames)
 	}
 }
 
-func (q *query) duration(name, value string, least time.Duration, option func(time.Duration) kgo.ProducerOpt) {
+const optionNames = "ca_file, cert_file, client_id, compression, delivery_timeout, key_file, linger, max_message_bytes, probe_after, sasl, tls"
+
+func (q *query) duration(name, value string, least time.Duration) time.Duration {
 	d, err := time.ParseDuration(value)
 	if err != nil || d < least {
 		q.bad("%s is %q, want a duration of at least %s", name, value, least)
-		return
 	}
-	q.add(option(d))
+	return d
 }
 
 // secure adds encryption and login.
 func (q *query) secure(login string) {
-	if q.caFile != "" && !q.tls {
-		q.bad("ca_file needs tls=true")
+	if q.caFile+q.certFile+q.keyFile != "" && !q.tls {
+		q.bad("ca_file, cert_file and key_file need tls=true")
 	}
 	if q.tls {
-		q.add(kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: q.authorities()}))
+		q.add(kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: q.authorities(), Certificates: q.certificates()}))
 	}
 	name, password, _ := strings.Cut(login, ":")
 	user, err1 := url.PathUnescape(name)
@@ -230,4 +241,16 @@ func (q *query) authorities() *x509.CertPool {
 		q.bad("ca_file %q holds no certificates", q.caFile)
 	}
 	return pool
+}
+
+// certificates are what the client shows, if anything.
+func (q *query) certificates() []tls.Certificate {
+	if q.certFile+q.keyFile == "" {
+		return nil
+	}
+	pair, err := tls.LoadX509KeyPair(q.certFile, q.keyFile)
+	if err != nil {
+		q.bad("cert_file and key_file: %v", err)
+	}
+	return []tls.Certificate{pair}
 }

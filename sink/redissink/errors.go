@@ -1,6 +1,7 @@
 package redissink
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 
@@ -63,8 +64,17 @@ func classify(err error) error {
 // notSent reports whether there was no connection to send anything on. With one, nobody
 // knows what Redis has done.
 func notSent(err error) bool {
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		switch op.Op {
+		case "dial", "remote error", "local error": // the latter are alerts of TLS
+			return true
+		}
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return true // no TLS there
 	}
 	for _, pool := range []error{redis.ErrClosed, redis.ErrPoolTimeout, redis.ErrPoolExhausted} {
 		if errors.Is(err, pool) {

@@ -2,6 +2,8 @@ package redissink
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -84,6 +86,9 @@ func TestWhatADispatchWithoutAnAnswerMeans(t *testing.T) {
 		{"unreachable", dial(syscall.EHOSTUNREACH), unavailable},
 		{"no such host", dial(&net.DNSError{Err: "no such host", IsNotFound: true}), unavailable},
 		{"dial timed out", dial(context.DeadlineExceeded), unavailable},
+		{"certificate of another", &tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: &x509.Certificate{}, Host: "h"}}, unavailable},
+		{"certificate wanted", &net.OpError{Op: "remote error", Err: tls.AlertError(116)}, unavailable},
+		{"no TLS there", tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, unavailable},
 		{"closed", redis.ErrClosed, unavailable},
 		{"no free connection", redis.ErrPoolTimeout, unavailable},
 		{"no answer in time", context.DeadlineExceeded, retry},

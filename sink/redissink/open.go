@@ -1,11 +1,13 @@
 package redissink
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
 	"os"
 	"slices"
@@ -216,6 +218,19 @@ func (a *address) secure(wanted bool) error {
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
-	a.options.TLSConfig = config
+	a.options.Dialer = dialer(config)
 	return nil
+}
+
+// dialer makes a handshake that gets no answer, as at a port without TLS, a failure to
+// connect. The client's own would be taken for a server that is slow to answer.
+func dialer(config *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	dial := redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: config})
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+		}
+		return conn, nil
+	}
 }

@@ -30,9 +30,6 @@ var messageClaims = []claim{
 		s.that(got.Attempts == want.Attempts, "attempts %d, want %d", got.Attempts, want.Attempts)
 	}},
 	{"arrives_with_its_type_and_trace", func(s *suite) {
-		if s.Features.Essentials {
-			s.Skip("the sink carries the essentials only")
-		}
 		msg := s.message("a")
 		s.ok(s.dispatch(msg))
 

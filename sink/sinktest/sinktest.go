@@ -67,8 +67,6 @@ type Features struct {
 	// format, so the sink need not refuse any. False means that it refuses them
 	// before they reach the socket.
 	AnyText bool
-	// Essentials: type, version and trace context are not carried.
-	Essentials bool
 	// Guesses: the sink cannot tell an outage from other failures, so an outage
 	// costs attempts.
 	Guesses bool

@@ -77,7 +77,7 @@ func (s *suite) message(key string) outbox.DispatchedMessage {
 		Meta: outbox.Meta{
 			Table: "shop_outbox", TenantID: "tenant-1", Topic: s.Topic, Key: key, EventID: id,
 			Sequence: s.sequence, Attempts: 1,
-			AggregateType: "order", AggregateID: "7", EventType: "order.placed", EventVersion: 1,
+			AggregateType: "order", AggregateID: "7", EventType: "order.placed", EventVersion: 3,
 			Headers:     map[string]string{"x-source": "checkout"},
 			TraceParent: traceparent, TraceState: "vendor=1",
 			CreatedAt: time.Now(),

@@ -22,7 +22,7 @@ func TestContract(t *testing.T) {
 			Sink:     writersink.New(w),
 			Received: func(t *testing.T) []sinktest.Received { return readLines(t, w.bytes()) },
 			Break:    w.fail,
-			Features: sinktest.Features{AnyText: true, Essentials: true, Guesses: true},
+			Features: sinktest.Features{AnyText: true, Guesses: true},
 		}
 	})
 }
@@ -71,6 +71,10 @@ func readLines(t *testing.T, text []byte) (found []sinktest.Received) {
 			Topic    string            `json:"topic"`
 			Key      string            `json:"key"`
 			EventID  uuid.UUID         `json:"event_id"`
+			Type     string            `json:"event_type"`
+			Version  int               `json:"event_version"`
+			Parent   string            `json:"traceparent"`
+			State    string            `json:"tracestate"`
 			Sequence int64             `json:"sequence"`
 			Attempts int               `json:"attempts"`
 			Headers  map[string]string `json:"headers"`
@@ -85,7 +89,7 @@ func readLines(t *testing.T, text []byte) (found []sinktest.Received) {
 		}
 		found = append(found, sinktest.Received{Message: outbox.DispatchedMessage{
 			Meta: outbox.Meta{
-				TenantID: l.TenantID, Topic: l.Topic, Key: l.Key, EventID: l.EventID,
+				TenantID: l.TenantID, Topic: l.Topic, Key: l.Key, EventID: l.EventID, EventType: l.Type, EventVersion: l.Version, TraceParent: l.Parent, TraceState: l.State,
 				Sequence: l.Sequence, Attempts: l.Attempts, Headers: l.Headers,
 			},
 			Payload: l.Payload,

@@ -190,6 +190,12 @@ type line struct {
 	Topic         string            `json:"topic"`
 	Key           string            `json:"key"`
 	EventID       string            `json:"event_id"`
+	AggregateType string            `json:"aggregate_type,omitempty"`
+	AggregateID   string            `json:"aggregate_id,omitempty"`
+	EventType     string            `json:"event_type,omitempty"`
+	EventVersion  int               `json:"event_version,omitempty"`
+	TraceParent   string            `json:"traceparent,omitempty"`
+	TraceState    string            `json:"tracestate,omitempty"`
 	Sequence      int64             `json:"sequence"`
 	Attempts      int               `json:"attempts"`
 	Headers       map[string]string `json:"headers"`
@@ -203,7 +209,8 @@ func encode(msg *outbox.DispatchedMessage, torn bool) ([]byte, error) {
 	m := &msg.Meta
 	l := line{
 		Table: m.Table, TenantID: m.TenantID, Topic: m.Topic, Key: m.Key, EventID: m.EventID.String(),
-		Sequence: m.Sequence, Attempts: m.Attempts, Headers: m.Headers,
+		AggregateType: m.AggregateType, AggregateID: m.AggregateID, EventType: m.EventType, EventVersion: m.EventVersion,
+		TraceParent: m.TraceParent, TraceState: m.TraceState, Sequence: m.Sequence, Attempts: m.Attempts, Headers: m.Headers,
 	}
 	if l.Headers == nil {
 		l.Headers = map[string]string{}

@@ -193,9 +193,6 @@ func postgresBackend(t *testing.T, dsn string, pool *pgxpool.Pool, cfg gorm.Conf
 	store := open(t)
 	_, err := store.Migrate(t.Context())
 	ok(t, err)
-	enqueue := func(ctx context.Context, tx *gorm.DB, msg outbox.Message) (int64, error) {
-		return gormstore.Enqueue(ctx, tx, store.EnqueueSQL, msg)
-	}
 	return &backend{
 		db: db, sql: sqlPool, table: table, store: store,
 		reopen: func(t *testing.T) outbox.Store { return open(t) },
@@ -204,21 +201,13 @@ func postgresBackend(t *testing.T, dsn string, pool *pgxpool.Pool, cfg gorm.Conf
 			ok(t, err)
 			return bind(t, store.EnqueueSQL), store.CheckSchema
 		},
-		enqueue: enqueue,
-		// pgstore has no EnqueueMany for database/sql: a nested transaction of GORM,
-		// which is a savepoint, makes a loop all or nothing.
-		enqueueMany: func(ctx context.Context, tx *gorm.DB, msgs []outbox.Message) (sequences []int64, err error) {
-			err = tx.Transaction(func(tx *gorm.DB) error {
-				for _, msg := range msgs {
-					sequence, err := enqueue(ctx, tx, msg)
-					if err != nil {
-						return err
-					}
-					sequences = append(sequences, sequence)
-				}
-				return nil
-			})
-			return sequences, err
+		enqueue: func(ctx context.Context, tx *gorm.DB, msg outbox.Message) (int64, error) {
+			return gormstore.Enqueue(ctx, tx, store.EnqueueSQL, msg)
+		},
+		enqueueMany: func(ctx context.Context, tx *gorm.DB, msgs []outbox.Message) ([]int64, error) {
+			conn, err := gormstore.Tx(tx)
+			ok(t, err)
+			return store.EnqueueManySQL(ctx, conn, msgs)
 		},
 		ago: func(column string, micros int64) string {
 			return fmt.Sprintf("%s - interval '%d microseconds'", column, micros)

@@ -19,28 +19,46 @@ import (
 // after ErrEventIDConflict with a transaction that committed at the same moment the
 // others may be in tx: roll back.)
 func (s *Store) EnqueueMany(ctx context.Context, tx pgx.Tx, msgs []outbox.Message) ([]int64, error) {
+	b, err := s.admitMany(ctx, msgs, func() (*layout, error) { return s.layout(ctx, tx) })
+	if err != nil || len(msgs) == 0 {
+		return nil, err
+	}
+	if err := s.insertMany(ctx, tx, b); err != nil {
+		return nil, s.explain("enqueue", err)
+	}
+	return b.sequences, nil
+}
+
+// A bundle is the messages of one call of EnqueueMany, and the sequences that they get.
+type bundle struct {
+	*layout
+	entries   []entry
+	statement string
+	sequences []int64
+	next      int // of entries: the first that no row has come back for
+}
+
+// admitMany passes all messages through the gate.
+func (s *Store) admitMany(ctx context.Context, msgs []outbox.Message, look func() (*layout, error)) (*bundle, error) {
 	if len(msgs) == 0 {
 		return nil, nil
 	}
-	entries := make([]entry, len(msgs))
+	b := &bundle{entries: make([]entry, len(msgs)), sequences: make([]int64, len(msgs))}
 	given := false
 	for i, msg := range msgs {
 		var err error
-		if entries[i], err = s.admit(ctx, msg, func() (*layout, error) { return s.layout(ctx, tx) }); err != nil {
+		if b.entries[i], err = s.admit(ctx, msg, look); err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}
-		given = given || entries[i].given
+		given = given || b.entries[i].given
 	}
-	l := entries[0].layout
-	statement := l.sql.InsertMany
+	b.layout = b.entries[0].layout
+	b.statement = b.sql.InsertMany
 	if given {
-		if err := repeated(l, entries); err != nil {
-			return nil, err
-		}
-		statement = l.sql.InsertManyUnique
+		b.statement = b.sql.InsertManyUnique
+		return b, repeated(b.layout, b.entries)
 	}
-	sequences, err := s.insertMany(ctx, tx, l, statement, entries)
-	return sequences, s.explain("enqueue", err)
+	return b, nil
 }
 
 // repeated refuses two messages of one call with the same id and other content.
@@ -63,54 +81,59 @@ func repeated(l *layout, entries []entry) error {
 	return nil
 }
 
-func (s *Store) insertMany(ctx context.Context, tx pgx.Tx, l *layout, statement string, entries []entry) ([]int64, error) {
-	rows, err := tx.Query(ctx, statement, append([]any{s.mode}, l.arrays(entries)...)...)
-	if err != nil {
-		return nil, err
-	}
-	// Rows come back in the order they went in; those that existed are missing.
-	sequences := make([]int64, len(entries))
-	next := 0
-	var sequence int64
-	var id pgtype.UUID
-	_, err = pgx.ForEachRow(rows, []any{&sequence, &id}, func() error {
-		for ; next < len(entries); next++ {
-			if entries[next].msg.EventID == uuid.UUID(id.Bytes) {
-				sequences[next] = sequence
-				next++
-				return nil
-			}
-		}
-		return fmt.Errorf("unexpected event id %s", uuid.UUID(id.Bytes))
-	})
-	if err != nil {
-		return nil, err
-	}
-	return sequences, s.fillDuplicates(ctx, tx, l, entries, sequences)
-}
-
-// fillDuplicates looks up the messages that were not inserted.
-func (s *Store) fillDuplicates(ctx context.Context, q querier, l *layout, entries []entry, sequences []int64) error {
-	var missing []*outbox.Message
-	var at []int
-	for i, sequence := range sequences {
-		if sequence == 0 {
-			missing, at = append(missing, &entries[i].msg), append(at, i)
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	found, err := s.duplicates(ctx, q, l, missing)
+func (s *Store) insertMany(ctx context.Context, tx pgx.Tx, b *bundle) error {
+	rows, err := tx.Query(ctx, b.statement, append([]any{s.mode}, b.arrays(b.entries)...)...)
 	if err != nil {
 		return err
 	}
+	var sequence int64
+	var id pgtype.UUID
+	_, err = pgx.ForEachRow(rows, []any{&sequence, &id}, func() error { return b.wrote(sequence, id.Bytes) })
+	if err != nil {
+		return err
+	}
+	missing, at := b.missing()
+	if len(missing) == 0 {
+		return nil
+	}
+	found, err := s.duplicates(ctx, tx, b.layout, missing)
+	if err != nil {
+		return err
+	}
+	return b.fill(at, found)
+}
+
+// wrote notes a row that was inserted. Rows come back in the order they went in; those
+// that existed are missing.
+func (b *bundle) wrote(sequence int64, id uuid.UUID) error {
+	for ; b.next < len(b.entries); b.next++ {
+		if b.entries[b.next].msg.EventID == id {
+			b.sequences[b.next] = sequence
+			b.next++
+			return nil
+		}
+	}
+	return fmt.Errorf("unexpected event id %s", id)
+}
+
+// missing are the messages that were not inserted, and where they are.
+func (b *bundle) missing() (msgs []*outbox.Message, at []int) {
+	for i, sequence := range b.sequences {
+		if sequence == 0 {
+			msgs, at = append(msgs, &b.entries[i].msg), append(at, i)
+		}
+	}
+	return msgs, at
+}
+
+// fill notes the sequences of messages that existed.
+func (b *bundle) fill(at []int, found map[int64]int64) error {
 	for n, i := range at {
 		sequence, ok := found[int64(n)]
 		if !ok {
-			return fmt.Errorf("message %d: event id %s vanished while it was enqueued: %w", i, entries[i].msg.EventID, pgx.ErrNoRows)
+			return fmt.Errorf("message %d: event id %s vanished while it was enqueued: %w", i, b.entries[i].msg.EventID, pgx.ErrNoRows)
 		}
-		sequences[i] = sequence
+		b.sequences[i] = sequence
 	}
 	return nil
 }
@@ -118,6 +141,30 @@ func (s *Store) fillDuplicates(ctx context.Context, q querier, l *layout, entrie
 // duplicates looks up messages by event id and returns the sequences by index, or
 // ErrEventIDConflict when one of them says something else.
 func (s *Store) duplicates(ctx context.Context, q querier, l *layout, msgs []*outbox.Message) (map[int64]int64, error) {
+	rows, err := q.Query(ctx, l.sql.Duplicates, append([]any{s.mode}, l.contents(msgs)...)...)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[int64]int64, len(msgs))
+	var n, sequence int64
+	var same bool
+	var conflict error
+	_, err = pgx.ForEachRow(rows, []any{&n, &sequence, &same}, func() error {
+		if !same {
+			conflict = exists(msgs[n].EventID, sequence)
+		}
+		found[n] = sequence
+		return nil
+	})
+	return found, errors.Join(err, conflict)
+}
+
+func exists(id uuid.UUID, sequence int64) error {
+	return outbox.ErrEventIDConflict.With("event_id", fmt.Sprintf("%s exists as sequence %d with other content", id, sequence))
+}
+
+// contents are the parameters of duplicates.sql.
+func (l *layout) contents(msgs []*outbox.Message) []any {
 	var (
 		numbers               = make([]int64, len(msgs))
 		ids                   = make([]pgtype.UUID, len(msgs))
@@ -129,22 +176,7 @@ func (s *Store) duplicates(ctx context.Context, q querier, l *layout, msgs []*ou
 		topics[i], keys[i], tenants[i] = m.Topic, m.Key, m.TenantID
 		payloads.set(i, m.Payload)
 	}
-	rows, err := q.Query(ctx, l.sql.Duplicates, s.mode, numbers, ids, topics, keys, tenants, payloads.value())
-	if err != nil {
-		return nil, err
-	}
-	found := make(map[int64]int64, len(msgs))
-	var n, sequence int64
-	var same bool
-	var conflict error
-	_, err = pgx.ForEachRow(rows, []any{&n, &sequence, &same}, func() error {
-		if !same {
-			conflict = outbox.ErrEventIDConflict.With("event_id", fmt.Sprintf("%s exists as sequence %d with other content", msgs[n].EventID, sequence))
-		}
-		found[n] = sequence
-		return nil
-	})
-	return found, errors.Join(err, conflict)
+	return []any{numbers, ids, topics, keys, tenants, payloads.value()}
 }
 
 // payloads is an array parameter of payloads.

@@ -19,23 +19,31 @@ import (
 	"github.com/go-outbox/outbox/store/pgstore"
 )
 
-func TestEachRoleCanDoItsWorkAndNoMore(t *testing.T) {
-	env := testenv.Postgres(t)
+// grant makes the five roles and gives them what PrintGrants says. as opens the store
+// as one of them.
+func grant(t *testing.T, env *testenv.PG, owner *pgstore.Store) (roles pgstore.Roles, as func(name string) (*pgstore.Store, *pgxpool.Pool)) {
+	t.Helper()
 	admin := env.Pool(t)
-	owner := newStore(t, admin, pgstore.Config{Table: "grant_outbox"})
-	role := func(name string) string { return fmt.Sprintf("%s_%d", name, os.Getpid()) }
-	roles := pgstore.Roles{Producer: role("producer"), Relay: role("relay"), Cleaner: role("cleaner"), Viewer: role("viewer"), Operator: role("operator")}
+	role := func(name string) string { return fmt.Sprintf("%s_%s_%d", name, owner.Table(), os.Getpid()) }
+	roles = pgstore.Roles{Producer: role("producer"), Relay: role("relay"), Cleaner: role("cleaner"), Viewer: role("viewer"), Operator: role("operator")}
 	for _, name := range []string{roles.Producer, roles.Relay, roles.Cleaner, roles.Viewer, roles.Operator} {
 		exec(t, admin, "CREATE ROLE "+name)
+		t.Cleanup(func() {
+			for _, drop := range []string{"DROP OWNED BY ", "DROP ROLE "} {
+				if _, err := admin.Exec(context.Background(), drop+name); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
 	var grants strings.Builder
-	if err := owner.PrintGrants(&grants, roles); err != nil {
+	if err := owner.PrintGrants(t.Context(), &grants, roles); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := admin.Exec(t.Context(), grants.String(), pgx.QueryExecModeSimpleProtocol); err != nil {
 		t.Fatal(err)
 	}
-	as := func(name string) (*pgstore.Store, *pgxpool.Pool) {
+	return roles, func(name string) (*pgstore.Store, *pgxpool.Pool) {
 		cfg, err := pgxpool.ParseConfig(env.DSN())
 		if err != nil {
 			t.Fatal(err)
@@ -45,29 +53,32 @@ func TestEachRoleCanDoItsWorkAndNoMore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
-			pool.Close()
-			for _, drop := range []string{"DROP OWNED BY ", "DROP ROLE "} {
-				if _, err := admin.Exec(context.Background(), drop+name); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-		return openStore(t, pool, pgstore.Config{Table: "grant_outbox"}), pool
+		t.Cleanup(pool.Close)
+		return openStore(t, pool, pgstore.Config{Table: owner.Table()}), pool
 	}
-	ok := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
-	denied := func(pool *pgxpool.Pool, query string) {
-		t.Helper()
-		_, err := pool.Exec(t.Context(), query, pgx.QueryExecModeExec)
-		if e, is := errors.AsType[*pgconn.PgError](err); !is || e.Code != "42501" {
-			t.Errorf("%s: got %v, want permission denied", query, err)
-		}
+}
+
+func denied(t *testing.T, pool *pgxpool.Pool, query string) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), query, pgx.QueryExecModeExec)
+	if e, is := errors.AsType[*pgconn.PgError](err); !is || e.Code != "42501" {
+		t.Errorf("%s: got %v, want permission denied", query, err)
 	}
+}
+
+func TestEachRoleCanDoItsWorkAndNoMore(t *testing.T) {
+	env := testenv.Postgres(t)
+	admin := env.Pool(t)
+	roles, as := grant(t, env, newStore(t, admin, pgstore.Config{Table: "grant_outbox"}))
+	ok := func(err error) { t.Helper(); must(t, err) }
+	denied := func(pool *pgxpool.Pool, query string) { t.Helper(); denied(t, pool, query) }
 
 	producer, producers := as(roles.Producer)
 	msg := message("a")
@@ -166,4 +177,95 @@ func TestEachRoleCanDoItsWorkAndNoMore(t *testing.T) {
 		t.Errorf("purged %+v, want one of each", purged)
 	}
 	denied(cleaners, `UPDATE grant_outbox SET published_at = now()`)
+}
+
+func TestEachRoleCanDoItsWorkOnTheVerbatimLayout(t *testing.T) {
+	env := testenv.Postgres(t)
+	admin := env.Pool(t)
+	verbatim(t, admin, "granted_outbox", ", traceparent TEXT, tracestate TEXT")
+	roles, as := grant(t, env, newStore(t, admin, pgstore.Config{Table: "granted_outbox"}))
+	ok := func(err error) { t.Helper(); must(t, err) }
+	act := func(s *pgstore.Store, verb outbox.Verb, id uuid.UUID) {
+		t.Helper()
+		_, err := s.Apply(t.Context(), outbox.Action{Verb: verb, EventID: id, Actor: "me", Reason: "test"})
+		ok(err)
+	}
+
+	producer, producers := as(roles.Producer)
+	dies, lives := plain(""), plain("")
+	first, err := producer.EnqueueAutocommit(t.Context(), dies)
+	ok(err)
+	again, err := producer.EnqueueAutocommit(t.Context(), dies)
+	ok(err)
+	if again != first {
+		t.Errorf("the duplicate has sequence %d, want %d", again, first)
+	}
+	var second int64
+	ok(pgx.BeginFunc(t.Context(), producers, func(tx pgx.Tx) error {
+		sequences, err := producer.EnqueueMany(t.Context(), tx, []outbox.Message{dies, lives})
+		second = sequences[1]
+		return err
+	}))
+	denied(t, producers, `UPDATE granted_outbox SET attempts = 0`)
+	denied(t, producers, `SELECT 1 FROM granted_outbox_state`)
+
+	relay, relays := as(roles.Relay)
+	_, err = relay.Heartbeat(t.Context(), outbox.Member{Instance: "r", TTL: time.Minute})
+	ok(err)
+	lease := acquire(t, relay)
+	_, err = lease.Recover(t.Context())
+	ok(err)
+	_, err = lease.Heads(t.Context(), 0, 10)
+	ok(err)
+	if n := len(read(t, lease)); n != 2 {
+		t.Errorf("the relay reads %d messages, want 2", n)
+	}
+	ok(lease.Step(t.Context(), outbox.Step{Record: []outbox.Batch{{No: 1, IDs: []int64{first, second}}}}))
+	ok(lease.Step(t.Context(), outbox.Step{Done: []int64{1}, Outcomes: []outbox.Outcome{
+		{Sequence: first, Kind: outbox.Dead, Reason: "x", Spent: 1}, {Sequence: second, Kind: outbox.Retry, Spent: 1, Error: "refused"},
+	}}))
+	ok(lease.Release(t.Context(), 0))
+	denied(t, relays, `INSERT INTO granted_outbox (topic, tenant_id, event_id, payload) VALUES ('x', gen_random_uuid(), gen_random_uuid(), '1')`)
+	denied(t, relays, `UPDATE granted_outbox SET payload = '1'`)
+
+	operator, operators := as(roles.Operator)
+	act(operator, outbox.VerbReplay, dies.EventID)
+	act(operator, outbox.VerbDiscard, dies.EventID)
+	act(operator, outbox.VerbTrigger, uuid.Nil)
+	denied(t, operators, `UPDATE granted_outbox SET payload = '1'`)
+
+	viewer, viewers := as(roles.Viewer)
+	stats, err := viewer.Stats(t.Context())
+	ok(err)
+	if stats.Pending != 1 || stats.Discarded != 1 {
+		t.Errorf("the viewer sees %+v", stats)
+	}
+	_, err = viewer.List(t.Context(), outbox.Filter{Status: outbox.StatusDiscarded})
+	ok(err)
+	_, err = viewer.Keys(t.Context(), 0, 10)
+	ok(err)
+	denied(t, viewers, `DELETE FROM granted_outbox_state`)
+
+	cleaner, cleaners := as(roles.Cleaner)
+	exec(t, admin, `UPDATE granted_outbox SET published_at = now() - interval '1 day' WHERE sequence = $1`, second)
+	exec(t, admin, `UPDATE granted_outbox_state SET dead_at = now() - interval '1 day'`)
+	purged, err := cleaner.Purge(t.Context(), outbox.PurgeRequest{Published: time.Hour, Dead: time.Hour, Limit: 10})
+	ok(err)
+	if purged.Published != 1 || purged.Dead != 1 {
+		t.Errorf("purged %+v, want one of each", purged)
+	}
+	denied(t, cleaners, `UPDATE granted_outbox SET published_at = now()`)
+}
+
+func TestAProducerMayNumberMessagesOfATableThatWasVerbatim(t *testing.T) {
+	env := testenv.Postgres(t)
+	verbatim(t, env.Pool(t), "widened_outbox", "")
+	owner := newStore(t, env.Pool(t), pgstore.Config{Table: "widened_outbox"})
+	must(t, owner.MigrateFull(t.Context()))
+	roles, as := grant(t, env, owner)
+
+	producer, _ := as(roles.Producer)
+	_, err := producer.EnqueueAutocommit(t.Context(), message("a"))
+
+	must(t, err)
 }

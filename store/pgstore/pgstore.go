@@ -241,6 +241,7 @@ type statements struct {
 	Ordered        string `sql:"planner_ordered.sql"`
 
 	Layout string `sql:"layout.sql"`
+	Serial string `sql:"serial.sql"`
 	Shape  string `sql:"shape.sql"`
 
 	FindIDs string // of the verbatim layout
