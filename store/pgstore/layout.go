@@ -59,10 +59,12 @@ const (
 	// only reported as seen leave their bulk behind.
 	own = `NOT $5::boolean OR ` + mine
 
-	on = `CASE WHEN ` + own + ` THEN 0 ELSE 1 END::smallint AS part, sequence, event_id, tenant_id, topic, msg_key,
+	// What is as it is for almost every message is NULL: a NULL costs the server a
+	// tenth of a value.
+	on = `CASE WHEN ` + own + ` THEN NULL ELSE 1 END::smallint AS part, sequence, event_id, tenant_id, topic, msg_key,
   CASE WHEN ` + own + ` THEN payload END, aggregate_type, aggregate_id, event_type, content_type,
   CASE WHEN ` + own + ` THEN headers END, traceparent, tracestate, CASE WHEN ` + own + ` THEN last_error END,
-  event_version, attempts, crashes, replays, created_at, available_at, routes_done`
+  event_version, NULLIF(attempts, 0), NULLIF(crashes, 0), NULLIF(replays, 0), created_at, NULLIF(available_at, created_at), routes_done`
 
 	fresh = on + isDue
 

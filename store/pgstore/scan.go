@@ -85,8 +85,12 @@ func (s *scanner) text(values [][]byte, c int) string {
 // is a record that says so.
 func (s *scanner) scan(values [][]byte, payloadType uint32) (*outbox.Record, error) {
 	if len(values) <= colDue || len(values[colSequence]) != 8 || len(values[colEventID]) != 16 ||
-		len(values[colCreatedAt]) != 8 || len(values[colAvailableAt]) != 8 {
+		len(values[colCreatedAt]) != 8 {
 		return nil, errors.New("row has an unexpected shape")
+	}
+	available := values[colAvailableAt]
+	if available == nil {
+		available = values[colCreatedAt]
 	}
 	r := s.record()
 	r.Sequence = int64(binary.BigEndian.Uint64(values[colSequence]))
@@ -107,8 +111,8 @@ func (s *scanner) scan(values [][]byte, payloadType uint32) (*outbox.Record, err
 	r.Crashes = integer(values[colCrashes])
 	r.Replays = integer(values[colReplays])
 	r.CreatedAt = timestamp(values[colCreatedAt])
-	r.AvailableAt = timestamp(values[colAvailableAt])
-	r.Due = due(values[colDue], values[colAvailableAt])
+	r.AvailableAt = timestamp(available)
+	r.Due = due(values[colDue], available)
 	if v := values[colHeaders]; v != nil {
 		if err := json.Unmarshal(v, &r.Headers); err != nil {
 			r.Headers, r.Corrupt = nil, "headers are not an object of strings"
@@ -158,7 +162,7 @@ func (s *scanner) payload(v []byte, kind uint32) json.RawMessage {
 
 // due reads whether a message is available: the database says it, or its clock.
 func due(v, available []byte) bool {
-	if len(v) == 8 {
+	if len(v) == 8 && len(available) == 8 {
 		return int64(binary.BigEndian.Uint64(available)) <= int64(binary.BigEndian.Uint64(v))
 	}
 	return boolean(v)
