@@ -119,6 +119,7 @@ func TestCheckFindsEveryKindOfViolation(t *testing.T) {
 			h.Final.Rows[0].Error = ""
 		}, Burial},
 
+		{"a published event that the witness did not see", func(h *History) { h.Transitions = h.Transitions[1:] }, Finality},
 		{"a published row that changes", func(h *History) { h.change(Transition{WasPublished: true, IsPublished: true}) }, Finality},
 		{"a published row that is no longer", func(h *History) { h.change(Transition{WasPublished: true}) }, Finality},
 		{"a published row that dies", func(h *History) { h.change(Transition{WasPublished: true, IsPublished: true, IsDead: true}) }, Finality},

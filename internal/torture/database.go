@@ -176,6 +176,16 @@ type postgresDB struct {
 // maxConnections is the size of each process's pool.
 const maxConnections = 8
 
+// connections is how many of a process its server may count.
+func (d Driver) connections() int {
+	if d == MySQL {
+		// It keeps one that was closed in the middle of a statement until that has
+		// ended, and cancelling closes.
+		return 2 * maxConnections
+	}
+	return maxConnections
+}
+
 func openPostgres(dsn, name string) (*postgresDB, error) {
 	cfg, err := pgxpool.ParseConfig(dsn)
 	if err != nil {

@@ -316,6 +316,7 @@ func deliveries(lines []Delivery) []Delivery {
 			list[index[d.No]].Accepted, list[index[d.No]].Kept = false, true
 			continue
 		}
+		share(&d.Relay, &d.Key)
 		index[d.No] = len(list)
 		list = append(list, d)
 	}

@@ -66,7 +66,7 @@ func (n Nemesis) Only(word string) Nemesis {
 // Nemesis returns everything that can be done to this run: to its processes and sink, to
 // their links if they have any, and what else is given.
 func (r *Run) Nemesis(more ...attack) Nemesis {
-	n := Nemesis{Calm: [2]time.Duration{100 * time.Millisecond, 600 * time.Millisecond}}
+	n := Nemesis{Calm: [2]time.Duration{150 * time.Millisecond, 850 * time.Millisecond}}
 	add := func(kind string, strike func(context.Context, *rand.Rand) Fault) {
 		n.attacks = append(n.attacks, attack{kind, strike})
 	}

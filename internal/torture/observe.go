@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"time"
+	"unique"
 
 	"github.com/google/uuid"
 )
@@ -105,6 +106,7 @@ func (h *History) observe(ctx context.Context, db *sql.DB) error {
 		err := rows.Scan(&t.No, &t.Sequence, &t.Event, &t.Deleted, &t.WasPublished, &t.IsPublished, &t.WasDead, &t.IsDead,
 			&t.WasAttempts, &t.IsAttempts, &t.WasReplays, &t.IsReplays, &t.Writer, &t.Holder, &t.Shard, &t.Epoch, &age, (*moment)(&t.At))
 		t.Age = time.Duration(age) * time.Microsecond
+		share(&t.Writer, &t.Holder)
 		h.Transitions = append(h.Transitions, t)
 		return err
 	})
@@ -160,6 +162,13 @@ func (m *moment) Scan(value any) error {
 		return fmt.Errorf("%T is no time", value)
 	}
 	return nil
+}
+
+// share lets equal strings be one: millions of records name a few processes and keys.
+func share(texts ...*string) {
+	for _, s := range texts {
+		*s = unique.Make(*s).Value()
+	}
 }
 
 func each(ctx context.Context, db *sql.DB, query string, scan func(*sql.Rows) error) error {

@@ -47,18 +47,16 @@ func (r *Run) replaySome(ctx context.Context, dice *rand.Rand) {
 	r.replays = append(r.replays, replay)
 }
 
-// maxBacklog is how much may wait before producers pause.
-const maxBacklog = 20000
-
-// Watch looks now and then how much is waiting and how many connections each process has
-// to the server, until the returned function is called.
-func (r *Run) Watch() (stop func()) {
+// Watch looks now and then how much is waiting, so that producers pause when it is more
+// than that, and how many connections each process has to the server, until the returned
+// function is called.
+func (r *Run) Watch(backlog int) (stop func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for wait(ctx, 250*time.Millisecond) {
-			r.watchBacklog(ctx)
+			r.watchBacklog(ctx, backlog)
 			if r.Place.Driver.remote() {
 				r.countConnections(ctx)
 			}
@@ -67,11 +65,11 @@ func (r *Run) Watch() (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-func (r *Run) watchBacklog(ctx context.Context) {
+func (r *Run) watchBacklog(ctx context.Context, most int) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if n, err := Crowd(ctx, r.db.SQL()); err == nil { // else the database is down
-		r.changeWeather(func(now *Weather) { now.Crowded = n > maxBacklog })
+		r.changeWeather(func(now *Weather) { now.Crowded = n > most })
 	}
 }
 

@@ -134,7 +134,7 @@ func (r *Run) Relay(config Relay) *Position {
 	}
 	r.history.Limits = Limits{
 		Lease: config.Lease, Poll: config.Poll, Shards: max(config.Shards, 1), MaxAttempts: config.MaxAttempts, Retention: config.Retention,
-		MaxBackoff: max(maxBackoff, config.Sink.Later), Connections: maxConnections,
+		MaxBackoff: max(maxBackoff, config.Sink.Later), Connections: r.Place.Driver.connections(),
 	}
 	p := r.position(fmt.Sprintf("relay-%d", len(r.relays)+1), Spec{Relay: &config})
 	r.relays = append(r.relays, p)

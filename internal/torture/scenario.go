@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"path/filepath"
 	"testing"
 	"time"
@@ -20,6 +21,8 @@ type Options struct {
 	// Think is the producers' longest wait between two transactions. Zero is what
 	// suits the database.
 	Think time.Duration
+	// Backlog is how much may wait before producers pause. Zero is 20,000.
+	Backlog int
 	// Only leaves the nemesis the faults whose kind contains this.
 	Only string
 }
@@ -52,7 +55,7 @@ func Torture(t testing.TB, o Options) *History {
 	r.history.Calm = o.Calm
 	r.cast(o)
 	r.AwaitWork(patience)
-	stop := r.Watch()
+	stop := r.Watch(cmp.Or(o.Backlog, 20_000))
 	if o.Calm {
 		wait(t.Context(), o.Torment)
 	} else {

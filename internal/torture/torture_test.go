@@ -64,7 +64,7 @@ func survive(t *testing.T, driver Driver, n int) {
 	for name, seed := range plans {
 		t.Run(name, func(t *testing.T) {
 			t.Logf("%s=%d repeats this plan", seedVariable, seed)
-			h := Torture(t, Options{Driver: driver, Seed: seed, Torment: seconds(t, n), Think: 50 * time.Millisecond})
+			h := Torture(t, Options{Driver: driver, Seed: seed, Torment: seconds(t, n), Think: 50 * time.Millisecond, Backlog: 4000})
 			Report(t, h)
 			notVacuous(t, h)
 		})

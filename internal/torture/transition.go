@@ -29,6 +29,16 @@ func (c *checker) transitions() {
 		}
 		epochs[t.Shard] = max(epochs[t.Shard], t.Epoch)
 	}
+	c.unseen()
+}
+
+// unseen wants that the witness was there: one that misses changes would find nothing.
+func (c *checker) unseen() {
+	for _, f := range c.fates {
+		if (f.purged || f.row != nil && f.row.Published) && f.settled == 0 {
+			c.fail(Finality, "%s was published, and the witness did not see it", f)
+		}
+	}
 }
 
 // replays: an operator sends the message again.
