@@ -136,6 +136,7 @@ var goroutineOwners = []string{
 	"cmd/outbox/*.go",
 	"examples/*/*.go",
 	"internal/testenv/*.go",
+	"internal/failpoint/on.go", // ends with the process, as a harness wants
 	"internal/torture/*.go",
 	"internal/torture/cmd/torture/*.go",
 	"store/storetest/*.go", // concurrency is part of the contracts

@@ -40,10 +40,11 @@ func Holders(ctx context.Context, db *sql.DB) (names []string, err error) {
 	return names, err
 }
 
-// Busy reports whether a relay holds a lease under which messages are in flight.
-func Busy(ctx context.Context, db *sql.DB, name string) (busy bool, err error) {
+// Busy reports whether a relay, whose instance is like this, holds a lease under which
+// messages are in flight.
+func Busy(ctx context.Context, db *sql.DB, instance string) (busy bool, err error) {
 	err = db.QueryRowContext(ctx, fmt.Sprintf(`SELECT count(*) > 0 FROM outbox_batch b JOIN outbox_lease l ON l.shard = b.shard AND l.epoch = b.epoch
-		WHERE l.owner IS NOT NULL AND l.instance = '%s'`, name)).Scan(&busy)
+		WHERE l.owner IS NOT NULL AND l.instance LIKE '%s'`, instance)).Scan(&busy)
 	return busy, err
 }
 

@@ -31,7 +31,8 @@ type Run struct {
 	relays    []*Position
 	processes []*Process // all that ever ran
 	history   History
-	struck    bool // a relay was struck before
+	struck    bool  // a relay was struck before
+	hook      *Hook // nil: relays have their own sink
 
 	mu          sync.Mutex
 	weather     Weather        // guarded by mu
@@ -186,7 +187,7 @@ func (p *Position) Signal(s syscall.Signal) {
 // told to go on whatever happens.
 func (p *Position) Kill() {
 	p.run.t.Helper()
-	if p.process.Ended() {
+	if p.process.Ended() && !p.process.failedToStart() {
 		p.run.t.Error(p.process.explain())
 	}
 	p.ends(now(), false)
@@ -259,6 +260,7 @@ func (r *Run) until(patience time.Duration, yes func(context.Context) bool) bool
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
 	for !yes(ctx) {
+		r.revive()
 		if !wait(ctx, 100*time.Millisecond) {
 			return false
 		}
@@ -313,7 +315,7 @@ func (r *Run) drain(patience time.Duration) {
 func (r *Run) collect() error {
 	h := &r.history
 	for _, p := range r.processes {
-		if !fileExists(p.Spec.Journal) {
+		if !p.began() {
 			continue // it was killed before it began
 		}
 		if err := h.addProcess(p); err != nil {
@@ -327,7 +329,11 @@ func (r *Run) collect() error {
 		h.Resources[i].Connections = r.connections[h.Resources[i].Relay]
 	}
 	r.mu.Unlock()
-	return h.observe(r.t.Context(), r.db.SQL())
+	if err := h.observe(r.t.Context(), r.db.SQL()); err != nil {
+		return err
+	}
+	h.rename(r.name)
+	return nil
 }
 
 func (h *History) addProcess(p *Process) error {
@@ -336,16 +342,22 @@ func (h *History) addProcess(p *Process) error {
 		h.Transactions = append(h.Transactions, transactions(notes)...)
 		return err
 	}
-	lines, err := readJournal[Delivery](p.Spec.Journal)
-	if err != nil {
-		return err
+	if fileExists(p.Spec.Journal) { // else nothing was delivered to a hook
+		lines, err := readJournal[Delivery](p.Spec.Journal)
+		if err != nil {
+			return err
+		}
+		h.Deliveries = append(h.Deliveries, deliveries(lines)...)
 	}
-	h.Deliveries = append(h.Deliveries, deliveries(lines)...)
 	said, err := p.logLines()
 	if err != nil {
 		return err
 	}
 	h.LogLines = append(h.LogLines, said...)
+	if p.program() {
+		h.Resources = append(h.Resources, Resource{Relay: p.Spec.Name, MaxRSS: p.memory()})
+		return nil
+	}
 	if text, err := os.ReadFile(p.Spec.Journal + ".used"); err == nil { // else it was killed
 		var used Resource
 		if err := json.Unmarshal(text, &used); err != nil {

@@ -31,6 +31,9 @@ type Relay struct {
 	// Batched hands the sink many messages at once.
 	Batched bool
 	Sink    Sink
+	// Program, when set, is what relays instead of the engine in this program. The
+	// sink is a Hook then.
+	Program *Program `json:",omitempty"`
 }
 
 // A Sink says how deliveries are answered. The zero value accepts everything at once.
