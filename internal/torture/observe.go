@@ -60,6 +60,15 @@ func Someone(ctx context.Context, db *sql.DB, at float64) (event uuid.UUID, err 
 	return event, err
 }
 
+// HeldKey returns the key of a dead or waiting message, somewhere at that share of them.
+func HeldKey(ctx context.Context, db *sql.DB, at float64) (key string, err error) {
+	err = db.QueryRowContext(ctx, `SELECT msg_key FROM outbox WHERE sequence >=
+		(SELECT CAST(min(sequence) + (max(sequence) - min(sequence)) * CAST($1 AS double precision) AS bigint) FROM outbox)
+		AND msg_key <> '' AND published_at IS NULL AND (dead_at IS NOT NULL OR attempts > 0)
+		ORDER BY sequence LIMIT 1`, at).Scan(&key)
+	return key, err
+}
+
 // Connections counts the connections of each process to a server.
 func Connections(ctx context.Context, db *sql.DB, driver Driver) (map[string]int, error) {
 	counts := make(map[string]int)

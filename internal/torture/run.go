@@ -34,10 +34,11 @@ type Run struct {
 	struck    bool  // a relay was struck before
 	hook      *Hook // nil: relays have their own sink
 
-	mu          sync.Mutex
-	weather     Weather        // guarded by mu
-	replays     []Replay       // guarded by mu
-	connections map[string]int // by process, the most that were seen; guarded by mu
+	mu            sync.Mutex
+	weather       Weather        // guarded by mu
+	replays       []Replay       // guarded by mu
+	interventions []Intervention // guarded by mu
+	connections   map[string]int // by process, the most that were seen; guarded by mu
 }
 
 // A Position is where a process works. When it dies another one takes its place, under
@@ -324,7 +325,7 @@ func (r *Run) collect() error {
 	}
 	slices.SortStableFunc(h.Deliveries, func(a, b Delivery) int { return cmp.Compare(a.At, b.At) })
 	r.mu.Lock()
-	h.Replays = slices.Clone(r.replays)
+	h.Replays, h.Interventions = slices.Clone(r.replays), slices.Clone(r.interventions)
 	for i := range h.Resources {
 		h.Resources[i].Connections = r.connections[h.Resources[i].Relay]
 	}

@@ -93,6 +93,7 @@ func (r *Run) cast(o Options) {
 		Retention: between(d, time.Second, 4*time.Second), Batched: d.IntN(3) == 0,
 		Sink: Sink{
 			Errors: 0.02, Slow: 0.03, Delay: 20 * time.Millisecond, Heavy: 300 * time.Millisecond, Later: time.Second, Ambiguous: 0.005,
+			Unwanted: 300,
 		},
 	}
 	relays, producers := 2+d.IntN(2), 12
