@@ -169,7 +169,7 @@ func (l *ledger) accept(req outbox.ReadRequest, page outbox.Page, now time.Time)
 	records := merge(page.Fresh, page.Others)
 	for i, rec := range records {
 		l.scan.gaps.remove(rec.Sequence)
-		if l.owns(rec.Sequence, gen) || !l.mayGo(rec, req, page, now) {
+		if l.owns(rec.Sequence, gen) || l.unreached(rec) || !l.mayGo(rec, req, page, now) {
 			continue
 		}
 		if b == nil {
@@ -195,6 +195,13 @@ func (l *ledger) accept(req outbox.ReadRequest, page outbox.Page, now time.Time)
 	l.retired = slices.DeleteFunc(l.retired, func(b *batch) bool { return b.gen <= gen })
 	l.scan.found(admitted, req, page, now)
 	return admitted
+}
+
+// unreached reports whether a message is due and was found ahead of the reading
+// position, before earlier ones of its key may have been read. Reading comes to it in its
+// turn. One that was tried before had its turn.
+func (l *ledger) unreached(rec *outbox.Record) bool {
+	return rec.Sequence > l.scan.pos && rec.Attempts == 0 && l.key(rec) != noLane
 }
 
 // mayGo applies the holds: a message waits behind a lower one of its key that

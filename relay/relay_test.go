@@ -223,6 +223,42 @@ func TestPoisonPillsDoNotBlockLaterMessages(t *testing.T) {
 	}
 }
 
+// A message that was scheduled and is due is found before reading comes to it. An earlier
+// one of its key may still wait in the backlog.
+func TestADueMessageDoesNotOvertakeTheBacklogOfItsKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t, memstore.Config{})
+		var mu sync.Mutex
+		var got []string
+		d := outbox.DispatcherFunc(func(_ context.Context, m outbox.DispatchedMessage) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if m.Meta.Key == "k" {
+				got = append(got, string(m.Payload))
+			}
+			return nil
+		})
+		for n := range 500 {
+			enqueue(t, store, fmt.Sprint("other", n), n)
+		}
+		enqueue(t, store, "k", 1)
+		scheduled := outbox.Message{Topic: topic, Key: "k", Payload: json.RawMessage(`2`), AvailableAt: time.Now().Add(time.Second)}
+		if _, err := store.EnqueueAutocommit(t.Context(), scheduled); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		_, stop := start(t, store, d, Config{Batch: 16, Window: 64})
+		defer stop()
+		pass(time.Hour)
+
+		mu.Lock()
+		defer mu.Unlock()
+		if !slices.Equal(got, []string{"1", "2"}) {
+			t.Errorf("delivered in the order %v", got)
+		}
+	})
+}
+
 func TestMessagesOfAKeyAreFirstDeliveredInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t, memstore.Config{})
