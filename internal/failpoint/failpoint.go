@@ -35,5 +35,8 @@ const (
 	Purged = "purged"
 )
 
-// Names lists the places.
+// Migrating: a statement of a migration has been executed. It is no place of a relay.
+const Migrating = "migrating"
+
+// Names lists the places of a relay.
 var Names = []string{Stepped, Dispatched, Settling, Recovered, Purged}

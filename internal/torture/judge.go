@@ -35,7 +35,7 @@ func (c *checker) remember() {
 // harmless faults explain nothing: whoever is asked to stop finishes what it has begun,
 // and a sink that refuses has nothing to get twice.
 var harmless = map[string]bool{
-	StopRelay: true, TermStorm: true, RollingRestart: true, SinkDown: true, SinkGone: true, SinkFoggy: true,
+	StopRelay: true, TermStorm: true, RollingRestart: true, SinkDown: true, SinkGone: true, StepClock: true, SinkFoggy: true,
 	KillProducer: true, PauseProducer: true, DropCommits: true,
 }
 

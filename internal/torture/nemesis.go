@@ -41,6 +41,7 @@ const (
 	Swizzle           = "swizzle"
 	SinkDown          = "sink down"
 	SinkGone          = "sink refuses connections"
+	StepClock         = "clock stepped"
 	SinkFoggy         = "sink ambiguous"
 )
 
@@ -82,6 +83,9 @@ func (r *Run) Nemesis(more ...attack) Nemesis {
 	add(SinkFoggy, r.weatherAttack(Weather{Foggy: 0.3}))
 	if r.hook != nil {
 		add(SinkGone, r.hookGone)
+	}
+	if r.relays[0].spec.Relay.steppedClock() {
+		add(StepClock, r.stepClock)
 	}
 	if failpoint.Enabled || r.hook != nil {
 		add(KillAtFailpoint, r.failpointAttack("kill"))
@@ -437,8 +441,12 @@ func (r *Run) killPostmaster(server *testenv.PGServer) func(context.Context, *ra
 	}
 }
 
+// inThePipes is how long answers of a server that is gone may still arrive: the links
+// hold some.
+const inThePipes = 100 * time.Millisecond
+
 func (r *Run) outage(ctx context.Context, server interface{ Start() }, d time.Duration) {
-	from := time.Now()
+	from := time.Now().Add(inThePipes)
 	wait(ctx, d)
 	r.history.Outages = append(r.history.Outages, Outage{From: from, To: time.Now()})
 	server.Start()

@@ -28,6 +28,8 @@ type Program struct {
 	SteppedClock bool
 }
 
+func (r *Relay) steppedClock() bool { return r.Program != nil && r.Program.SteppedClock }
+
 // buildProgram builds cmd/outbox with failpoints. In a harness that has failpoints
 // itself its wall clock can be set, too, which costs building the standard library.
 func buildProgram(t testing.TB) Program {

@@ -31,8 +31,9 @@ type Run struct {
 	relays    []*Position
 	processes []*Process // all that ever ran
 	history   History
-	struck    bool  // a relay was struck before
-	hook      *Hook // nil: relays have their own sink
+	struck    bool         // a relay was struck before
+	hook      *Hook        // nil: relays have their own sink
+	clocks    []wrongClock // of relays, as they were set
 
 	mu            sync.Mutex
 	weather       Weather        // guarded by mu
@@ -322,6 +323,9 @@ func (r *Run) collect() error {
 		if err := h.addProcess(p); err != nil {
 			return err
 		}
+	}
+	for i, l := range h.LogLines {
+		h.LogLines[i].At = r.rightTime(l.Relay, l.At)
 	}
 	slices.SortStableFunc(h.Deliveries, func(a, b Delivery) int { return cmp.Compare(a.At, b.At) })
 	r.mu.Lock()
