@@ -125,7 +125,8 @@ func (d drawing) delivered(h *History) (c counts) {
 // waiting counts what was committed and not accepted by the end of each slice.
 func (d drawing) waiting(h *History) (c counts) {
 	for _, f := range newChecker(h).fates {
-		if f.tx.Outcome != OK || f.Undone {
+		givenUp := f.accepted == 0 && (f.dead() || f.purged) // nobody waits for it
+		if f.tx.Outcome != OK || f.Undone || givenUp {
 			continue
 		}
 		c[d.slice(f.tx.Ended)]++

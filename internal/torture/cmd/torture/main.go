@@ -2,7 +2,7 @@
 // from independent records whether every promise was kept.
 //
 //	torture --seconds 100 --runs 50 --db postgres --report DIR
-//	torture check DIR      judges a saved history again
+//	torture check DIR      judges a saved history again, and writes its report anew
 //	torture total DIR      sums up the reports of a directory as Markdown
 //
 // One seed repeats the plan of a run, not every interleaving. Built with the tag
@@ -149,13 +149,16 @@ func total(dir string) error {
 	return nil
 }
 
-// check judges a saved history.
+// check judges a saved history and writes its report anew.
 func check(dir string) error {
 	h, err := torture.Load(dir)
 	if err != nil {
 		return err
 	}
 	v := torture.Judge(h)
+	if err := torture.Save(dir, h, v, false); err != nil {
+		return err
+	}
 	for _, violation := range v.Violations {
 		fmt.Println(violation)
 	}
