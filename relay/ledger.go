@@ -82,6 +82,7 @@ type item struct {
 	// gen is the read that was outstanding when the item was settled.
 	gen   uint64
 	probe bool
+	holds bool   // finished, and the later ones of its key wait for it
 	text  string // the sanitised error of its dispatch
 }
 
@@ -125,21 +126,24 @@ func newLedger(cfg *Config, table string, info outbox.LeaseInfo, routing *routin
 
 // owns reports whether a message of page generation gen is already in our hands, or
 // was settled while the page was being read.
-func (l *ledger) owns(seq int64, gen uint64) bool {
+func (l *ledger) owns(seq int64, gen uint64) bool { return l.ours(seq, gen) != nil }
+
+// ours returns the message that owns reports, or nil.
+func (l *ledger) ours(seq int64, gen uint64) *item {
 	if seq > l.highest {
-		return false
+		return nil
 	}
 	for _, b := range l.live {
 		if it := b.find(seq); it != nil && it.owned(gen) {
-			return true
+			return it
 		}
 	}
 	for _, b := range l.retired {
 		if it := b.find(seq); it != nil && it.owned(gen) {
-			return true
+			return it
 		}
 	}
-	return false
+	return nil
 }
 
 func (it *item) owned(gen uint64) bool {
@@ -177,7 +181,11 @@ func (l *ledger) accept(req outbox.ReadRequest, page outbox.Page, now time.Time)
 	records := merge(page.Fresh, page.Others)
 	for i, rec := range records {
 		l.scan.gaps.remove(rec.Sequence)
-		if l.owns(rec.Sequence, gen) || l.unreached(rec) || !l.mayGo(rec, req, page, now) {
+		if it := l.ours(rec.Sequence, gen); it != nil {
+			l.holdAgain(it)
+			continue
+		}
+		if l.unreached(rec) || !l.mayGo(rec, req, page, now) {
 			continue
 		}
 		if b == nil {
@@ -411,14 +419,33 @@ func (l *ledger) finish(it *item, o outbox.Outcome, now time.Time) {
 	l.finished.add(it, o)
 	l.scan.dueAfter(o, now)
 	if key, seq := l.key(it.rec), it.rec.Sequence; key != noLane {
-		if o.Kind == outbox.Published || (o.Kind == outbox.Dead && l.skipDead(it.rec.Topic)) {
-			l.releaseKey(key, seq)
-		} else {
+		if it.holds = l.holdsKey(it, o.Kind); it.holds {
 			l.holdKey(key, seq)
+		} else {
+			l.releaseKey(key, seq)
 		}
 	}
 	if ran {
 		l.laneIdle(it.lane)
+	}
+}
+
+// holdsKey reports whether an outcome of a message lets the later ones of its key wait.
+func (l *ledger) holdsKey(it *item, outcome outbox.OutcomeKind) bool {
+	switch outcome {
+	case outbox.Published:
+		return false
+	case outbox.Dead:
+		return !l.skipDead(it.rec.Topic)
+	}
+	return true
+}
+
+// holdAgain lets the later messages of a key wait for one whose outcome the page does not
+// know yet: a hold in front of it may have taken its own with it.
+func (l *ledger) holdAgain(it *item) {
+	if (it.state == finished || it.state == settled) && it.holds {
+		l.holdFor(it.rec)
 	}
 }
 

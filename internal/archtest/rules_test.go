@@ -85,7 +85,7 @@ var rules = []rule{
 	{from: "examples/*", ours: []string{anything}, third: []string{"*"}},
 
 	{from: "internal/sqlfile"},
-	{from: "internal/migrate", ours: []string{"internal/sqlfile"}},
+	{from: "internal/migrate", ours: []string{"internal/sqlfile", "internal/failpoint"}},
 	{from: "config", ours: []string{root, "compat", "relay"}, third: []string{"go.yaml.in/yaml/v3"}},
 	{from: "internal/doctest"},
 	{from: "internal/e2e", ours: []string{anything}, third: []string{"*"}},
@@ -109,7 +109,7 @@ var rules = []rule{
 	{from: "internal/torture/mutants", ours: []string{anything}},
 }
 
-var storeImports = []string{root, "internal/sqlfile", "internal/migrate", "internal/bulk"}
+var storeImports = []string{root, "internal/sqlfile", "internal/migrate", "internal/bulk", "internal/failpoint"}
 
 // testOnly are the packages that no program may link. Test files may import
 // them all, from anywhere.
@@ -136,6 +136,7 @@ var goroutineOwners = []string{
 	"cmd/outbox/*.go",
 	"examples/*/*.go",
 	"internal/testenv/*.go",
+	"internal/failpoint/on.go", // ends with the process, as a harness wants
 	"internal/torture/*.go",
 	"internal/torture/cmd/torture/*.go",
 	"store/storetest/*.go", // concurrency is part of the contracts

@@ -11,6 +11,16 @@ package failpoint
 // time, or DELAY later, so that it happens in the middle of what follows.
 const Variable = "OUTBOX_FAILPOINT"
 
+// FileVariable names the environment variable with the path of a file. On SIGUSR1 the
+// process reads it and arms what it says; empty, it arms nothing. A process that has
+// this variable ends when its standard input does.
+const FileVariable = "OUTBOX_FAILPOINT_FILE"
+
+// Clock begins a text that is no failpoint: "clock=DURATION" sets the process's wall
+// clock off by so much from the machine's, as if somebody had set it. The monotonic
+// clock goes on as it was. It needs the build tag steppedclock too.
+const Clock = "clock="
+
 // The places.
 const (
 	// Stepped: a step is durable, and the engine does not know it yet.
@@ -25,5 +35,8 @@ const (
 	Purged = "purged"
 )
 
-// Names lists the places.
+// Migrating: a statement of a migration has been executed. It is no place of a relay.
+const Migrating = "migrating"
+
+// Names lists the places of a relay.
 var Names = []string{Stepped, Dispatched, Settling, Recovered, Purged}

@@ -4,7 +4,9 @@ package failpoint
 
 import (
 	"fmt"
+	"io"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,6 +24,32 @@ func init() {
 	if err := Arm(os.Getenv(Variable)); err != nil {
 		panic(err) // a harness that arms nothing proves nothing
 	}
+	if path := os.Getenv(FileVariable); path != "" {
+		orders := make(chan os.Signal, 1)
+		signal.Notify(orders, syscall.SIGUSR1)
+		go obey(orders, path)
+		go endWithParent()
+	}
+}
+
+// obey arms what a file asks for, whenever it is told to look.
+func obey(orders <-chan os.Signal, path string) {
+	for range orders {
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = Arm(string(text))
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+}
+
+// endWithParent ends the process when whoever started it is gone, however it died: the
+// other end of standard input closes.
+func endWithParent() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(2)
 }
 
 type point struct {
@@ -46,11 +74,15 @@ func Hit(name string) {
 
 func (p *point) strike() { _ = syscall.Kill(os.Getpid(), p.signal) }
 
-// Arm replaces the armed failpoint by another, in the form of Variable, or by none.
+// Arm replaces the armed failpoint by another, in the form of Variable, or by none. What
+// begins with Clock steps the wall clock instead.
 func Arm(text string) error {
 	if text == "" {
 		armed.Store(nil)
 		return nil
+	}
+	if step, ok := strings.CutPrefix(text, Clock); ok {
+		return setClock(step)
 	}
 	p, err := parse(text)
 	if err != nil {
@@ -58,6 +90,14 @@ func Arm(text string) error {
 	}
 	armed.Store(p)
 	return nil
+}
+
+func setClock(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("step the clock: %w", err)
+	}
+	return stepClock(d)
 }
 
 func parse(text string) (*point, error) {

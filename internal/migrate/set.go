@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-outbox/outbox/internal/failpoint"
 	"github.com/go-outbox/outbox/internal/sqlfile"
 )
 
@@ -199,6 +200,7 @@ func (s step) run(ctx context.Context, tx Tx) error {
 		if err := tx.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("%s: statement %d: %w", s.label, i+1, err)
 		}
+		failpoint.Hit(failpoint.Migrating)
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/go-outbox/outbox"
 )
 
 // A Rule is a promise that a run may break.
@@ -49,6 +51,8 @@ const (
 	Resources Rule = "resources"
 	// Cleaner: a message was deleted that was not published, or not long enough.
 	Cleaner Rule = "cleaner"
+	// Paused: something was delivered although an operator had stopped everything.
+	Paused Rule = "pause"
 	// Noise: a relay logged more than a line per second while the database was
 	// down.
 	Noise Rule = "noise"
@@ -75,6 +79,7 @@ var Rules = []struct {
 	{"I10", Liveness},
 	{"I11", Resources},
 	{"I12", Cleaner},
+	{"-", Paused},
 	{"-", Noise},
 	{"-", Alarm},
 }
@@ -103,6 +108,7 @@ func check(h *History) *checker {
 	c.limbo()
 	c.transitions()
 	c.handovers()
+	c.pauses()
 	c.liveness()
 	c.resources()
 	c.noise()
@@ -110,12 +116,13 @@ func check(h *History) *checker {
 	return c
 }
 
-// Deaths tells of every dead message.
+// Deaths tells of every message that is dead without anybody having asked for it.
 func Deaths(h *History) []string {
 	c := newChecker(h)
 	var list []string
 	for _, r := range h.Final.Rows {
-		if f := c.fates[r.Event]; r.Dead && f != nil {
+		expected := r.Reason == outbox.DeadDiscarded || r.Reason == outbox.DeadPermanent // an operator's wish, and the sink's
+		if f := c.fates[r.Event]; r.Dead && f != nil && !expected {
 			list = append(list, fmt.Sprintf("dead(%s) after %d attempts:%s", r.Reason, r.Attempts, c.story(f)))
 		}
 	}
@@ -132,7 +139,10 @@ type fate struct {
 	accepted   int64 // the first accepted delivery, or 0
 	settled    int64 // when it was first published, or 0
 	replayed   int64 // when an operator first sent it again, or 0
+	discarded  int64 // when an operator first gave it up, or 0
+	refused    bool  // the sink wants it never
 	purged     bool
+	purgedDead bool // as a dead message, by an operator
 }
 
 type checker struct {
@@ -189,6 +199,7 @@ func newChecker(h *History) *checker {
 		if f := c.fates[d.Event]; f != nil {
 			f.deliveries = append(f.deliveries, d)
 			f.first = earliest(f.first, d.At)
+			f.refused = f.refused || d.Final
 			if d.Accepted {
 				f.accepted = earliest(f.accepted, d.At)
 			}
@@ -197,6 +208,13 @@ func newChecker(h *History) *checker {
 	for _, t := range h.Transitions {
 		if f := c.fates[t.Event]; f != nil {
 			f.purged = f.purged || t.Deleted
+			f.purgedDead = f.purgedDead || t.Deleted && t.WasDead
+			switch again := t.Writer == coordinator && t.IsReplays == t.WasReplays+1; {
+			case again && t.IsDead:
+				f.discarded = earliest(f.discarded, h.mono(t.At))
+			case again:
+				f.replayed = earliest(f.replayed, h.mono(t.At))
+			}
 			if t.IsPublished {
 				f.settled = earliest(f.settled, h.mono(t.At))
 			}
@@ -292,7 +310,7 @@ func (c *checker) losses() {
 				c.fail(Loss, "%s is dead without a reason", f)
 			case f.accepted == 0 && f.row != nil && f.row.Published:
 				c.fail(Loss, "%s counts as published and was never accepted", f)
-			case f.accepted == 0 && !f.dead():
+			case f.accepted == 0 && !f.dead() && !f.purgedDead: // whoever deletes the dead is looked at elsewhere
 				c.fail(Loss, "%s was never accepted", f)
 			}
 		}
@@ -323,8 +341,8 @@ func (c *checker) order() {
 		var fates []*fate
 		for _, f := range all {
 			// What an operator sent again before it was delivered is where it was
-			// put, not where it was.
-			early := f.replayed != 0 && f.replayed < f.accepted
+			// put, not where it was. What was given up holds nobody.
+			early := f.replayed != 0 && f.replayed < f.accepted || f.discarded != 0 && f.discarded < f.accepted
 			if f.accepted != 0 && !f.dead() && !early {
 				fates = append(fates, f)
 			}

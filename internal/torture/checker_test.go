@@ -209,8 +209,8 @@ func TestCheckAllowsWhatTheGuaranteesAllow(t *testing.T) {
 			h.LogLines = []LogLine{{Relay: "relay-1.1", At: h.BeganAt.Add(600), Text: `{"msg":"lease lost"}`}}
 		}},
 		{"a replay", func(h *History) {
-			h.change(Transition{WasPublished: true, WasAttempts: 3, IsReplays: 1})
-			h.Transitions[4].Writer = coordinator
+			h.operate(Transition{WasPublished: true, WasAttempts: 3, IsReplays: 1}, Intervention{})
+			h.Replays = []Replay{{Event: id(1), At: 100, Done: 500}}
 		}},
 		{"a row that was deleted in time", func(h *History) {
 			h.Limits.Retention = time.Second

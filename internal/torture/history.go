@@ -26,18 +26,19 @@ type History struct {
 	Began   int64
 	BeganAt time.Time
 
-	Transactions []Transaction
-	Deliveries   []Delivery
-	Transitions  []Transition // in the order the database made them
-	Handovers    []Handover   // in the order the database made them
-	Faults       []Fault
-	Ends         []End // of relays, in the order of time
-	Replays      []Replay
-	Final        Final
-	Drain        Drain
-	Outages      []Outage
-	LogLines     []LogLine
-	Resources    []Resource
+	Transactions  []Transaction
+	Deliveries    []Delivery
+	Transitions   []Transition // in the order the database made them
+	Handovers     []Handover   // in the order the database made them
+	Faults        []Fault
+	Ends          []End // of relays, in the order of time
+	Replays       []Replay
+	Interventions []Intervention
+	Final         Final
+	Drain         Drain
+	Outages       []Outage
+	LogLines      []LogLine
+	Resources     []Resource
 }
 
 // Limits are what the run was configured to keep to.
@@ -111,6 +112,8 @@ type Delivery struct {
 	Sum      string
 	// Damage says what was wrong with the payload by its own account.
 	Damage string `json:",omitempty"`
+	// Final: the answer is a refusal for good.
+	Final bool `json:",omitempty"`
 	// Accepted: the answer is a success. Otherwise it is an error, and Kept says that
 	// the sink has the message all the same: the answer is ambiguous.
 	Accepted bool

@@ -35,7 +35,7 @@ func (c *checker) remember() {
 // harmless faults explain nothing: whoever is asked to stop finishes what it has begun,
 // and a sink that refuses has nothing to get twice.
 var harmless = map[string]bool{
-	StopRelay: true, TermStorm: true, RollingRestart: true, SinkDown: true, SinkFoggy: true,
+	StopRelay: true, TermStorm: true, RollingRestart: true, SinkDown: true, SinkGone: true, StepClock: true, SinkFoggy: true,
 	KillProducer: true, PauseProducer: true, DropCommits: true,
 }
 
@@ -151,6 +151,7 @@ func (c *checker) attempts() {
 
 var reasons = []string{
 	outbox.DeadAttempts, outbox.DeadPermanent, outbox.DeadCrash, outbox.DeadCorrupt, outbox.DeadSize, outbox.DeadNoRoute,
+	outbox.DeadDiscarded,
 }
 
 func (c *checker) burials() {
@@ -161,6 +162,12 @@ func (c *checker) burials() {
 		switch {
 		case !slices.Contains(reasons, r.Reason):
 			c.fail(Burial, "sequence %d is dead for the reason %q", r.Sequence, r.Reason)
+		case r.Reason == outbox.DeadDiscarded: // it need not have failed
+			if f := c.fates[r.Event]; f != nil && f.discarded == 0 {
+				c.fail(Burial, "sequence %d is discarded, and no operator did that", r.Sequence)
+			}
+		case r.Reason == outbox.DeadPermanent && c.fates[r.Event] != nil && !c.fates[r.Event].refused:
+			c.fail(Burial, "sequence %d is dead as refused for good, and the sink never did", r.Sequence)
 		case r.Error == "" || len(r.Error) > outbox.MaxErrorBytes || !utf8.ValidString(r.Error) || strings.ContainsFunc(r.Error, unicode.IsControl):
 			c.fail(Burial, "sequence %d is dead with the error %q", r.Sequence, r.Error)
 		}

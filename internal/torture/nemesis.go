@@ -40,6 +40,8 @@ const (
 	Latency           = "latency"
 	Swizzle           = "swizzle"
 	SinkDown          = "sink down"
+	SinkGone          = "sink refuses connections"
+	StepClock         = "clock stepped"
 	SinkFoggy         = "sink ambiguous"
 )
 
@@ -79,7 +81,13 @@ func (r *Run) Nemesis(more ...attack) Nemesis {
 	add(PauseProducer, r.pauseProducer)
 	add(SinkDown, r.weatherAttack(Weather{Down: true}))
 	add(SinkFoggy, r.weatherAttack(Weather{Foggy: 0.3}))
-	if failpoint.Enabled {
+	if r.hook != nil {
+		add(SinkGone, r.hookGone)
+	}
+	if r.relays[0].spec.Relay.steppedClock() {
+		add(StepClock, r.stepClock)
+	}
+	if failpoint.Enabled || r.hook != nil {
 		add(KillAtFailpoint, r.failpointAttack("kill"))
 		add(PauseAtFailpoint, r.failpointAttack("stop"))
 	}
@@ -117,6 +125,7 @@ func (r *Run) Torment(n Nemesis, d time.Duration) {
 		if len(order) == 0 {
 			order = dice.Perm(len(n.attacks))
 		}
+		r.revive()
 		a := n.attacks[order[0]]
 		order = order[1:]
 		from := now()
@@ -133,12 +142,12 @@ func (r *Run) victim(ctx context.Context, dice *rand.Rand) (p *Position, busy bo
 	anyone, first := r.relays[dice.IntN(len(r.relays))], !r.struck
 	r.struck = true
 	if !first && dice.Float64() < 0.3 {
-		busy, _ := r.busy(ctx, anyone.Name()) // a database that does not answer knows nothing
+		busy, _ := r.busy(ctx, anyone) // a database that does not answer knows nothing
 		return anyone, busy
 	}
 	for range 100 { // a lease may be between two owners
 		if p := r.holder(ctx); p != nil {
-			busy, _ := r.busy(ctx, p.Name())
+			busy, _ := r.busy(ctx, p)
 			return p, busy
 		}
 		if !first || !wait(ctx, 100*time.Millisecond) {
@@ -148,10 +157,10 @@ func (r *Run) victim(ctx context.Context, dice *rand.Rand) (p *Position, busy bo
 	return anyone, false
 }
 
-func (r *Run) busy(ctx context.Context, name string) (bool, error) {
+func (r *Run) busy(ctx context.Context, p *Position) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	return Busy(ctx, r.db.SQL(), name)
+	return Busy(ctx, r.db.SQL(), p.process.pattern())
 }
 
 // holder returns a relay that holds a lease and lives, or nil.
@@ -163,7 +172,7 @@ func (r *Run) holder(ctx context.Context) *Position {
 		return nil // the database may just be coming back
 	}
 	for _, p := range r.relays {
-		if slices.Contains(names, p.Name()) {
+		if slices.ContainsFunc(names, p.process.is) {
 			return p
 		}
 	}
@@ -432,8 +441,12 @@ func (r *Run) killPostmaster(server *testenv.PGServer) func(context.Context, *ra
 	}
 }
 
+// inThePipes is how long answers of a server that is gone may still arrive: the links
+// hold some.
+const inThePipes = 100 * time.Millisecond
+
 func (r *Run) outage(ctx context.Context, server interface{ Start() }, d time.Duration) {
-	from := time.Now()
+	from := time.Now().Add(inThePipes)
 	wait(ctx, d)
 	r.history.Outages = append(r.history.Outages, Outage{From: from, To: time.Now()})
 	server.Start()

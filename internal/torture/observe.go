@@ -41,23 +41,36 @@ func Holders(ctx context.Context, db *sql.DB) (names []string, err error) {
 	return names, err
 }
 
-// Busy reports whether a relay holds a lease under which messages are in flight.
-func Busy(ctx context.Context, db *sql.DB, name string) (busy bool, err error) {
+// Busy reports whether a relay, whose instance is like this, holds a lease under which
+// messages are in flight.
+func Busy(ctx context.Context, db *sql.DB, instance string) (busy bool, err error) {
 	err = db.QueryRowContext(ctx, fmt.Sprintf(`SELECT count(*) > 0 FROM outbox_batch b JOIN outbox_lease l ON l.shard = b.shard AND l.epoch = b.epoch
-		WHERE l.owner IS NOT NULL AND l.instance = '%s'`, name)).Scan(&busy)
+		WHERE l.owner IS NOT NULL AND l.instance LIKE '%s'`, instance)).Scan(&busy)
 	return busy, err
 }
 
 // Someone returns an event that exists, somewhere at that share of the table.
 func Someone(ctx context.Context, db *sql.DB, at float64) (event uuid.UUID, err error) {
+	err = somewhere(ctx, db, at, "CAST(event_id AS char(36))", "1 = 1", &event)
+	return event, err
+}
+
+// HeldKey returns the key of a message that is dead or was tried, somewhere at that share
+// of the table.
+func HeldKey(ctx context.Context, db *sql.DB, at float64) (key string, err error) {
+	err = somewhere(ctx, db, at, "msg_key", "msg_key <> '' AND published_at IS NULL AND (dead_at IS NOT NULL OR attempts > 0)", &key)
+	return key, err
+}
+
+// somewhere reads a column of the first row behind a share of the table that is as wanted.
+func somewhere(ctx context.Context, db *sql.DB, at float64, column, where string, value any) error {
 	var lowest, highest sql.NullInt64
 	if err := db.QueryRowContext(ctx, `SELECT min(sequence), max(sequence) FROM outbox`).Scan(&lowest, &highest); err != nil {
-		return event, err
+		return err
 	}
 	from := lowest.Int64 + int64(at*float64(highest.Int64-lowest.Int64))
-	err = db.QueryRowContext(ctx, fmt.Sprintf(
-		`SELECT CAST(event_id AS char(36)) FROM outbox WHERE sequence >= %d ORDER BY sequence LIMIT 1`, from)).Scan(&event)
-	return event, err
+	return db.QueryRowContext(ctx, fmt.Sprintf(
+		`SELECT %s FROM outbox WHERE sequence >= %d AND %s ORDER BY sequence LIMIT 1`, column, from, where)).Scan(value)
 }
 
 // Connections counts the connections of each process to a server.

@@ -9,8 +9,8 @@ import (
 	"github.com/go-outbox/outbox"
 )
 
-// Operate lets a person replay messages, any messages, until the returned function is
-// called. Whatever state a message is in, also in flight, it may be sent again.
+// Operate lets a person work until the returned function is called: replay messages, any
+// messages, also in flight, and do whatever else an operator may.
 func (r *Run) Operate(longest time.Duration) (stop func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done := make(chan struct{})
@@ -18,7 +18,11 @@ func (r *Run) Operate(longest time.Duration) (stop func()) {
 		defer close(done)
 		dice := dice(r.Seed, "operator")
 		for wait(ctx, between(dice, 0, longest)) {
-			r.replaySome(ctx, dice)
+			if dice.IntN(2) == 0 {
+				r.replaySome(ctx, dice)
+			} else {
+				r.intervene(ctx, dice)
+			}
 		}
 	}()
 	return func() { cancel(); <-done }
@@ -32,7 +36,7 @@ func (r *Run) replaySome(ctx context.Context, dice *rand.Rand) {
 		return // no message yet, or no database
 	}
 	replay := Replay{Event: event, At: now()}
-	_, err = r.db.Store().(outbox.Operator).Apply(ctx, outbox.Action{
+	_, err = r.operator().Apply(ctx, outbox.Action{
 		Verb: outbox.VerbReplay, EventID: event, Actor: coordinator, Reason: "torture",
 	})
 	if errors.Is(err, outbox.ErrNotFound) {

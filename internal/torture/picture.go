@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-outbox/outbox"
 )
 
 // A Picture is the timeline of a run, in the units of its drawing.
@@ -15,6 +17,8 @@ type Picture struct {
 	Ticks         []Tick
 	Rates         string // the points of a polyline: deliveries over time
 	Peak          int    // the most deliveries in a second
+	Backlog       string // another: committed and not accepted yet
+	Deepest       int    // the most of those
 	Lanes         []Lane
 }
 
@@ -40,7 +44,7 @@ type Bar struct {
 
 const (
 	pictureWidth = 1200
-	leftMargin   = 110
+	leftMargin   = 190
 	ratesHeight  = 80
 	laneHeight   = 18
 	minBar       = 2
@@ -61,13 +65,15 @@ func (d drawing) bar(from, to int64, class, title string) Bar {
 	return Bar{X: x, Width: max(minBar, d.x(to)-x), Class: class, Title: title}
 }
 
-// Draw draws the timeline of a run: how much was delivered, who held which shard, and
-// what was broken when.
+// Draw draws the timeline of a run: how much was delivered and how much waited, when
+// nothing moved, who held which shard, what the operator did, and what was broken when.
 func Draw(h *History) Picture {
 	d := drawing{h.Began, h.length()}
 	p := Picture{Width: pictureWidth}
 	p.Rates, p.Peak = d.rates(h)
-	lanes := append(d.shards(h), d.faults(h)...)
+	waiting := d.waiting(h)
+	p.Backlog, p.Deepest = d.line(waiting)
+	lanes := slices.Concat([]Lane{d.stalls(h, waiting)}, d.shards(h), []Lane{d.operator(h)}, d.faults(h))
 	for i := range lanes {
 		lanes[i].Y = ratesHeight + 20 + i*laneHeight
 	}
@@ -80,22 +86,97 @@ func Draw(h *History) Picture {
 	return p
 }
 
-// rates draws deliveries per second in slices of a 200th of the run.
-func (d drawing) rates(h *History) (points string, peak int) {
-	const slices = 200
-	var counts [slices + 1]int
-	most := 1
-	for _, v := range h.Deliveries {
-		i := min(slices, max(0, int(slices*(v.At-h.Began)/int64(d.length))))
-		counts[i]++
-		most = max(most, counts[i])
-	}
+// sliceCount is how many slices of time are counted.
+const sliceCount = 200
+
+// counts has a number for each slice.
+type counts [sliceCount + 1]int
+
+// slice is the one that a moment lies in.
+func (d drawing) slice(at int64) int {
+	return min(sliceCount, max(0, int(sliceCount*(at-d.began)/int64(d.length))))
+}
+
+func (d drawing) sliceEnd(i int) int64 { return d.began + int64(d.length)*int64(i)/sliceCount }
+
+// line draws counts as a polyline.
+func (d drawing) line(c counts) (points string, most int) {
+	most = max(1, slices.Max(c[:]))
 	var b strings.Builder
-	for i, n := range counts {
-		x := d.x(h.Began + int64(d.length)*int64(i)/slices)
-		fmt.Fprintf(&b, "%.1f,%.1f ", x, float64(ratesHeight)-float64(n)/float64(most)*(ratesHeight-10))
+	for i, n := range c {
+		fmt.Fprintf(&b, "%.1f,%.1f ", d.x(d.sliceEnd(i)), float64(ratesHeight)-float64(n)/float64(most)*(ratesHeight-10))
 	}
-	return b.String(), int(float64(most) * slices / d.length.Seconds())
+	return b.String(), most
+}
+
+// rates draws deliveries per second.
+func (d drawing) rates(h *History) (points string, peak int) {
+	points, most := d.line(d.delivered(h))
+	return points, int(float64(most) * sliceCount / d.length.Seconds())
+}
+
+func (d drawing) delivered(h *History) (c counts) {
+	for _, v := range h.Deliveries {
+		c[d.slice(v.At)]++
+	}
+	return c
+}
+
+// waiting counts what was committed and not accepted by the end of each slice.
+func (d drawing) waiting(h *History) (c counts) {
+	for _, f := range newChecker(h).fates {
+		givenUp := f.accepted == 0 && (f.dead() || f.purged) // nobody waits for it
+		if f.tx.Outcome != OK || f.Undone || givenUp {
+			continue
+		}
+		c[d.slice(f.tx.Ended)]++
+		if f.accepted != 0 {
+			c[d.slice(f.accepted)]--
+		}
+	}
+	for i := 1; i < len(c); i++ {
+		c[i] += c[i-1]
+	}
+	return c
+}
+
+// stalls draws when messages waited and nothing at all was delivered, the longest times
+// of a run that was stuck.
+func (d drawing) stalls(h *History, waiting counts) Lane {
+	lane := Lane{Name: "nothing moves"}
+	delivered, from := d.delivered(h), -1
+	for i := range delivered {
+		stuck := delivered[i] == 0 && waiting[i] > 0
+		if stuck && from < 0 {
+			from = i
+		}
+		if from >= 0 && (!stuck || i == sliceCount) {
+			b := d.bar(d.sliceEnd(from), d.sliceEnd(i), "stall", fmt.Sprintf("%d waited", waiting[from]))
+			lane.Bars = append(lane.Bars, b)
+			from = -1
+		}
+	}
+	return lane
+}
+
+// operator draws what the operator did.
+func (d drawing) operator(h *History) Lane {
+	lane := Lane{Name: "operator"}
+	for _, r := range h.Replays {
+		lane.Bars = append(lane.Bars, d.bar(r.At, r.Done, "operator", "replay"))
+	}
+	var paused int64
+	for _, i := range h.Interventions {
+		switch i.Verb {
+		case outbox.VerbPause:
+			paused = i.Done
+		case outbox.VerbResume:
+			lane.Bars = append(lane.Bars, d.bar(max(paused, h.Began), i.At, "pause", "paused"))
+		default:
+			lane.Bars = append(lane.Bars, d.bar(i.At, i.Done, "operator", string(i.Verb)))
+		}
+	}
+	return lane
 }
 
 // shards draws a lane for each shard with a bar for each of its owners.

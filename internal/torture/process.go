@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/go-outbox/outbox/internal/failpoint"
 )
 
 // A Process is a child that this process started. Its journal and its log lie in the
@@ -26,16 +28,12 @@ type Process struct {
 // stopPatience bounds how long a process that was asked to stop may take.
 const stopPatience = 30 * time.Second
 
-// start starts this very program as what spec says.
+// start starts this very program, or the shipped one, as what spec says.
 func start(dir string, spec Spec) (*Process, error) {
-	spec.Journal = filepath.Join(dir, spec.Name+".journal")
+	spec.Journal = journalPath(dir, spec.Name)
 	p := &Process{Spec: spec, log: filepath.Join(dir, spec.Name+".log"), done: make(chan struct{})}
-	text, err := json.Marshal(spec)
-	if err != nil {
-		return nil, err
-	}
-	self, err := os.Executable()
-	if err != nil {
+	var err error
+	if p.cmd, err = spec.command(); err != nil {
 		return nil, err
 	}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -49,8 +47,7 @@ func start(dir string, spec Spec) (*Process, error) {
 	}
 	defer in.Close()
 	p.life = life
-	p.cmd = exec.Command(self)
-	p.cmd.Env = append(os.Environ(), childVariable+"="+string(text))
+	p.cmd.Env = append(p.cmd.Env, failpoint.FileVariable+"="+spec.Journal+armSuffix)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = in, log, log
 	// A group of its own: Ctrl-C is for us, and the system wakes and ends a
 	// stopped child whose parent is gone.
@@ -66,6 +63,30 @@ func start(dir string, spec Spec) (*Process, error) {
 		life.Close()
 	}()
 	return p, nil
+}
+
+// armSuffix makes the name of the file that says which failpoint to arm.
+const armSuffix = ".failpoint"
+
+// journalPath is where the deliveries or transactions of a process are written down.
+func journalPath(dir, name string) string { return filepath.Join(dir, name+".journal") }
+
+// command is how the process is started.
+func (s *Spec) command() (*exec.Cmd, error) {
+	if s.Relay != nil && s.Relay.Program != nil {
+		return s.Relay.Program.command(s)
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), childVariable+"="+string(text))
+	return cmd, nil
 }
 
 // Done is closed when the process has ended.
@@ -129,7 +150,7 @@ func (p *Process) Stop() error {
 	case <-timer.C:
 		return errors.Join(fmt.Errorf("%s did not stop within %s", p.Spec.Name, stopPatience), p.Kill())
 	}
-	if p.Status() != 0 && fileExists(p.Spec.Journal) { // else it was asked before it could listen
+	if p.Status() != 0 && p.began() && !p.failedToStart() { // else it was asked before it could listen
 		return p.explain()
 	}
 	return nil
@@ -153,6 +174,9 @@ func (p *Process) logLines() ([]LogLine, error) {
 	var at struct{ Time time.Time }
 	for line := range strings.Lines(string(text)) {
 		alien := json.Unmarshal([]byte(line), &at) != nil
+		if alien && p.failedToStart() {
+			continue // it says why
+		}
 		list = append(list, LogLine{Relay: p.Spec.Name, At: at.Time, Text: strings.TrimSpace(line), Alien: alien})
 	}
 	return list, nil

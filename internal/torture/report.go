@@ -80,6 +80,7 @@ func Judge(h *History) *Verdict {
 	for _, r := range Rules {
 		v.Rules = append(v.Rules, RuleResult{r.ID, r.Rule, broken[r.Rule]})
 	}
+	slices.SortStableFunc(v.Rules, func(a, b RuleResult) int { return min(b.Broken, 1) - min(a.Broken, 1) }) // what is broken first
 	return v
 }
 
@@ -191,5 +192,27 @@ func WriteHTML(w io.Writer, h *History, v *Verdict) error {
 	return pageTemplate.Execute(w, struct {
 		*Verdict
 		Picture Picture
-	}{v, Draw(h)})
+		Drain   Drain
+		Pending int
+	}{v, Draw(h), h.Drain, h.pending()})
+}
+
+// Of are the violations of a rule.
+func (v *Verdict) Of(rule Rule) (list []Violation) {
+	for _, violation := range v.Violations {
+		if violation.Rule == rule {
+			list = append(list, violation)
+		}
+	}
+	return list
+}
+
+// pending counts what nobody settled.
+func (h *History) pending() (n int) {
+	for _, r := range h.Final.Rows {
+		if !r.Published && !r.Dead {
+			n++
+		}
+	}
+	return n
 }

@@ -31,12 +31,15 @@ type Run struct {
 	relays    []*Position
 	processes []*Process // all that ever ran
 	history   History
-	struck    bool // a relay was struck before
+	struck    bool         // a relay was struck before
+	hook      *Hook        // nil: relays have their own sink
+	clocks    []wrongClock // of relays, as they were set
 
-	mu          sync.Mutex
-	weather     Weather        // guarded by mu
-	replays     []Replay       // guarded by mu
-	connections map[string]int // by process, the most that were seen; guarded by mu
+	mu            sync.Mutex
+	weather       Weather        // guarded by mu
+	replays       []Replay       // guarded by mu
+	interventions []Intervention // guarded by mu
+	connections   map[string]int // by process, the most that were seen; guarded by mu
 }
 
 // A Position is where a process works. When it dies another one takes its place, under
@@ -186,7 +189,7 @@ func (p *Position) Signal(s syscall.Signal) {
 // told to go on whatever happens.
 func (p *Position) Kill() {
 	p.run.t.Helper()
-	if p.process.Ended() {
+	if p.process.Ended() && !p.process.failedToStart() {
 		p.run.t.Error(p.process.explain())
 	}
 	p.ends(now(), false)
@@ -259,6 +262,7 @@ func (r *Run) until(patience time.Duration, yes func(context.Context) bool) bool
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
 	for !yes(ctx) {
+		r.revive()
 		if !wait(ctx, 100*time.Millisecond) {
 			return false
 		}
@@ -313,21 +317,28 @@ func (r *Run) drain(patience time.Duration) {
 func (r *Run) collect() error {
 	h := &r.history
 	for _, p := range r.processes {
-		if !fileExists(p.Spec.Journal) {
+		if !p.began() {
 			continue // it was killed before it began
 		}
 		if err := h.addProcess(p); err != nil {
 			return err
 		}
 	}
+	for i, l := range h.LogLines {
+		h.LogLines[i].At = r.rightTime(l.Relay, l.At)
+	}
 	slices.SortStableFunc(h.Deliveries, func(a, b Delivery) int { return cmp.Compare(a.At, b.At) })
 	r.mu.Lock()
-	h.Replays = slices.Clone(r.replays)
+	h.Replays, h.Interventions = slices.Clone(r.replays), slices.Clone(r.interventions)
 	for i := range h.Resources {
 		h.Resources[i].Connections = r.connections[h.Resources[i].Relay]
 	}
 	r.mu.Unlock()
-	return h.observe(r.t.Context(), r.db.SQL())
+	if err := h.observe(r.t.Context(), r.db.SQL()); err != nil {
+		return err
+	}
+	h.rename(r.name)
+	return nil
 }
 
 func (h *History) addProcess(p *Process) error {
@@ -336,16 +347,22 @@ func (h *History) addProcess(p *Process) error {
 		h.Transactions = append(h.Transactions, transactions(notes)...)
 		return err
 	}
-	lines, err := readJournal[Delivery](p.Spec.Journal)
-	if err != nil {
-		return err
+	if fileExists(p.Spec.Journal) { // else nothing was delivered to a hook
+		lines, err := readJournal[Delivery](p.Spec.Journal)
+		if err != nil {
+			return err
+		}
+		h.Deliveries = append(h.Deliveries, deliveries(lines)...)
 	}
-	h.Deliveries = append(h.Deliveries, deliveries(lines)...)
 	said, err := p.logLines()
 	if err != nil {
 		return err
 	}
 	h.LogLines = append(h.LogLines, said...)
+	if p.program() {
+		h.Resources = append(h.Resources, Resource{Relay: p.Spec.Name, MaxRSS: p.memory()})
+		return nil
+	}
 	if text, err := os.ReadFile(p.Spec.Journal + ".used"); err == nil { // else it was killed
 		var used Resource
 		if err := json.Unmarshal(text, &used); err != nil {

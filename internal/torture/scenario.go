@@ -23,8 +23,26 @@ type Options struct {
 	Think time.Duration
 	// Backlog is how much may wait before producers pause. Zero is 20,000.
 	Backlog int
+	// Relays is what relays: this program's engine, the shipped program, or, if it is
+	// empty, one or the other as the seed decides.
+	Relays Relays
 	// Only leaves the nemesis the faults whose kind contains this.
 	Only string
+}
+
+// Relays is a kind of relay process.
+type Relays string
+
+// The kinds. The shipped program needs PostgreSQL: only there the witness knows who
+// writes without its help.
+const (
+	Engine  Relays = "engine"
+	Shipped Relays = "shipped"
+)
+
+// shipped decides by the seed what the options leave open.
+func (o *Options) shipped() bool {
+	return o.Driver == Postgres && (o.Relays == Shipped || o.Relays == "" && o.Seed%2 == 1)
 }
 
 // patience is far more than any start or drain takes: a machine under load is no
@@ -75,6 +93,7 @@ func (r *Run) cast(o Options) {
 		Retention: between(d, time.Second, 4*time.Second), Batched: d.IntN(3) == 0,
 		Sink: Sink{
 			Errors: 0.02, Slow: 0.03, Delay: 20 * time.Millisecond, Heavy: 300 * time.Millisecond, Later: time.Second, Ambiguous: 0.005,
+			Unwanted: 300,
 		},
 	}
 	relays, producers := 2+d.IntN(2), 12
@@ -92,8 +111,19 @@ func (r *Run) cast(o Options) {
 	if o.Think > 0 {
 		producer.Think = o.Think
 	}
+	if o.shipped() {
+		r.ship(&relay)
+	}
 	for range relays {
 		r.Relay(relay)
 	}
 	r.Produce(producers, producer)
+}
+
+// ship makes a relay one of the shipped program.
+func (r *Run) ship(relay *Relay) {
+	program := buildProgram(r.t)
+	r.hook = r.newHook(relay.Sink)
+	program.Hook, program.Secret = "http://"+r.hook.address, r.hook.secret
+	relay.Program, relay.Batched = &program, false // a webhook takes one at a time
 }

@@ -31,6 +31,9 @@ type Relay struct {
 	// Batched hands the sink many messages at once.
 	Batched bool
 	Sink    Sink
+	// Program, when set, is what relays instead of the engine in this program. The
+	// sink is a Hook then.
+	Program *Program `json:",omitempty"`
 }
 
 // A Sink says how deliveries are answered. The zero value accepts everything at once.
@@ -48,6 +51,8 @@ type Sink struct {
 	// One refusal in five asks to be tried again after up to Later: so keys are
 	// held while leases change hands.
 	Later time.Duration
+	// One event in so many is refused for good, each time; 0 is none.
+	Unwanted uint32
 	// Ambiguous is the share of deliveries that are kept and answered with an error.
 	Ambiguous float64
 }
@@ -76,6 +81,7 @@ var (
 	errRefused = errors.New("refused on purpose")
 	errLost    = errors.New("kept, and the answer was lost on purpose")
 	errDown    = errors.New("down on purpose")
+	errNever   = errors.New("refused for good on purpose")
 )
 
 func (r *Relay) run(ctx context.Context, spec *Spec, db Database, j *journal) error {
@@ -208,7 +214,7 @@ func (s *recorder) receive(msg *outbox.DispatchedMessage, r reply) {
 	d := Delivery{
 		No: r.no, Event: msg.Meta.EventID, Key: msg.Meta.Key, N: b.N, Sequence: msg.Meta.Sequence,
 		Attempt: msg.Meta.Attempts, Replay: msg.Meta.Replays, Relay: s.relay, Pid: os.Getpid(), Sum: sum(msg.Payload),
-		Accepted: r.err == nil && !b.Poison, Kept: r.kept,
+		Accepted: r.err == nil && !b.Poison, Kept: r.kept, Final: errors.Is(r.err, errNever),
 	}
 	if damage != nil {
 		d.Damage = damage.Error()
@@ -237,6 +243,8 @@ func (s *recorder) choose(event uuid.UUID) reply {
 		r.delay += s.Heavy * time.Duration(weight/300%100) / 100
 	}
 	switch p := s.dice.Float64(); {
+	case s.Unwanted > 0 && binary.BigEndian.Uint32(event[8:])%s.Unwanted == 0:
+		r.err = outbox.Permanent(errNever)
 	case p < s.Errors:
 		r.err = errRefused
 		if s.Later > 0 && s.dice.IntN(5) == 0 {

@@ -8,6 +8,7 @@ type Summary struct {
 	Duplicates                   int // deliveries of what the sink already had
 	Dead, Transitions, Takeovers int
 	Replays, Purged              int
+	Interventions                int
 	Faults, Hits                 int
 	OutageLines, Outages         int
 	LogSize                      int
@@ -25,7 +26,7 @@ func (c *checker) summary() Summary {
 	h := c.History
 	s := Summary{
 		Deliveries: len(h.Deliveries), Transitions: len(h.Transitions), Outages: len(h.Outages), LogSize: len(h.LogLines),
-		Replays: len(h.Replays), Faults: len(h.Faults), Duplicates: c.extra,
+		Replays: len(h.Replays), Interventions: len(h.Interventions), Faults: len(h.Faults), Duplicates: c.extra,
 	}
 	for _, f := range h.Faults {
 		if f.Hit {

@@ -25,8 +25,6 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
-
-	"github.com/go-outbox/outbox/internal/failpoint"
 )
 
 // childVariable holds the Spec of a child process.
@@ -69,11 +67,6 @@ func runChild(text string) error {
 		return fmt.Errorf("read %s: %w", childVariable, err)
 	}
 	go endWithParent()
-	if failpoint.Enabled {
-		arm := make(chan os.Signal, 1)
-		signal.Notify(arm, syscall.SIGUSR1)
-		go armOnDemand(arm, spec.Journal+armSuffix)
-	}
 	// Caught until the end: a signal that comes as the child is about to end by itself
 	// must not look like a crash.
 	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -94,22 +87,6 @@ func runChild(text string) error {
 		return spec.Relay.run(ctx, &spec, db, journal)
 	}
 	return errors.New("a child is a producer or a relay")
-}
-
-// armSuffix makes the name of the file that says which failpoint to arm.
-const armSuffix = ".failpoint"
-
-// armOnDemand arms the failpoint that a file asks for, whenever it is told to look.
-func armOnDemand(demand <-chan os.Signal, path string) {
-	for range demand {
-		text, err := os.ReadFile(path)
-		if err == nil {
-			err = failpoint.Arm(string(text))
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	}
 }
 
 // endWithParent ends the process when whoever started it is gone, however it died: the

@@ -3,6 +3,8 @@ package torture
 import (
 	"fmt"
 	"time"
+
+	"github.com/go-outbox/outbox"
 )
 
 // transitions judges what the trigger saw.
@@ -13,11 +15,14 @@ func (c *checker) transitions() {
 			c.deletion(&t)
 			continue
 		}
+		if t.Writer == coordinator { // an operator locks the leases and needs none
+			if wrong := c.operated(&t); wrong != "" {
+				c.fail(Finality, "the operator %s (transition %d at sequence %d)", wrong, t.No, t.Sequence)
+			}
+			continue
+		}
 		if wrong := t.wrong(); wrong != "" {
 			c.fail(Finality, "%s %s (transition %d at sequence %d)", t.Writer, wrong, t.No, t.Sequence)
-		}
-		if t.replays() {
-			continue // an operator locks the leases and needs none
 		}
 		if t.Writer != t.Holder {
 			c.fail(Fencing, "%s changed sequence %d while %s held shard %d (transition %d)",
@@ -41,19 +46,9 @@ func (c *checker) unseen() {
 	}
 }
 
-// replays: an operator sends the message again.
-func (t *Transition) replays() bool { return t.Writer == coordinator && t.IsReplays == t.WasReplays+1 }
-
-// wrong says what no row may do: what is published or dead stays as it is, except for
-// an operator's replay.
+// wrong says what no relay may do: what is published or dead stays as it is.
 func (t *Transition) wrong() string {
 	switch {
-	case t.replays() && (t.IsPublished || t.IsDead || t.IsAttempts != 0):
-		return "replayed a message into another state than the first"
-	case t.replays():
-		return ""
-	case t.Writer == coordinator:
-		return "did something else than replay"
 	case t.WasPublished && t.IsPublished:
 		return "changed a published message"
 	case t.WasPublished:
@@ -77,6 +72,10 @@ const clockError = 5 * time.Millisecond
 
 func (c *checker) deletion(t *Transition) {
 	switch keep := c.Limits.Retention; {
+	case t.Writer == coordinator:
+		if !c.asked(t, outbox.VerbPurge) {
+			c.fail(Cleaner, "the operator deleted sequence %d unasked", t.Sequence)
+		}
 	case keep == 0:
 		c.fail(Cleaner, "%s deleted sequence %d, and nobody cleans up here", t.Writer, t.Sequence)
 	case !t.WasPublished || t.WasDead:

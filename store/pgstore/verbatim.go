@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/go-outbox/outbox"
+	"github.com/go-outbox/outbox/internal/failpoint"
 	"github.com/go-outbox/outbox/internal/migrate"
 	"github.com/go-outbox/outbox/internal/sqlfile"
 )
@@ -126,6 +127,7 @@ func (s *Store) MigrateFull(ctx context.Context) error {
 		if _, err := s.pool.Exec(ctx, index, s.mode); err != nil {
 			return s.explain("migrate", err)
 		}
+		failpoint.Hit(failpoint.Migrating)
 	}
 	err = database{s}.Locked(ctx, func(ctx context.Context, tx migrate.Tx) error {
 		return s.makeFull(ctx, tx.(migrateTx).tx, l, strings.Split(text, "\n-- statement\n"))
@@ -157,6 +159,7 @@ func (s *Store) makeFull(ctx context.Context, tx pgx.Tx, l *layout, statements [
 		if _, err := tx.Exec(ctx, statement, s.mode); err != nil {
 			return err
 		}
+		failpoint.Hit(failpoint.Migrating)
 	}
 	return nil
 }

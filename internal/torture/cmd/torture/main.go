@@ -2,7 +2,7 @@
 // from independent records whether every promise was kept.
 //
 //	torture --seconds 100 --runs 50 --db postgres --report DIR
-//	torture check DIR      judges a saved history again
+//	torture check DIR      judges a saved history again, and writes its report anew
 //	torture total DIR      sums up the reports of a directory as Markdown
 //
 // One seed repeats the plan of a run, not every interleaving. Built with the tag
@@ -39,6 +39,7 @@ type settings struct {
 	keep    bool
 	think   time.Duration
 	only    string
+	relays  string
 }
 
 func run(args []string) error {
@@ -58,6 +59,7 @@ func run(args []string) error {
 	flags.BoolVar(&s.calm, "calm", false, "break nothing: then nothing may be delivered twice")
 	flags.BoolVar(&s.keep, "keep", false, "keep the history of good runs too")
 	flags.DurationVar(&s.think, "think", 0, "the producers' longest wait between two transactions")
+	flags.StringVar(&s.relays, "relays", "", "engine: the one in this program; shipped: cmd/outbox; empty: as the seed decides")
 	flags.StringVar(&s.only, "only", "", "only faults whose kind contains this")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -65,6 +67,12 @@ func run(args []string) error {
 	driver := torture.Driver(s.db)
 	if driver != torture.Postgres && driver != torture.MySQL && driver != torture.SQLite {
 		return fmt.Errorf("--db: want postgres, mysql or sqlite, got %q", s.db)
+	}
+	switch relays := torture.Relays(s.relays); {
+	case relays != "" && relays != torture.Engine && relays != torture.Shipped:
+		return fmt.Errorf("--relays: want engine or shipped, got %q", s.relays)
+	case relays == torture.Shipped && driver != torture.Postgres:
+		return fmt.Errorf("--relays: shipped needs --db postgres")
 	}
 	if s.seed == 0 {
 		s.seed = rand.Uint64() >> 1
@@ -79,6 +87,7 @@ func (s *settings) all(driver torture.Driver) error {
 	for i := range s.runs {
 		o := torture.Options{
 			Driver: driver, Seed: s.seed + uint64(i), Torment: time.Duration(s.seconds) * time.Second, Calm: s.calm, Think: s.think, Only: s.only,
+			Relays: torture.Relays(s.relays),
 		}
 		v, err := s.one(o)
 		if err != nil {
@@ -140,13 +149,16 @@ func total(dir string) error {
 	return nil
 }
 
-// check judges a saved history.
+// check judges a saved history and writes its report anew.
 func check(dir string) error {
 	h, err := torture.Load(dir)
 	if err != nil {
 		return err
 	}
 	v := torture.Judge(h)
+	if err := torture.Save(dir, h, v, false); err != nil {
+		return err
+	}
 	for _, violation := range v.Violations {
 		fmt.Println(violation)
 	}
