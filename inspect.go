@@ -76,6 +76,10 @@ type Inspector interface {
 	List(ctx context.Context, f Filter) (List, error)
 	// Get returns one message with its payload, or ErrNotFound.
 	Get(ctx context.Context, id uuid.UUID) (*Record, error)
+	// Tenants counts what waits and what is dead by tenant, those with the most
+	// first. It looks at no more than Stats does: at the first CountCap messages
+	// that wait, and as many dead ones. limit is as in Filter.
+	Tenants(ctx context.Context, limit int) (Tenants, error)
 	// Attempts returns the recorded history of a message, newest first.
 	Attempts(ctx context.Context, sequence int64) ([]Attempt, error)
 	// Ahead returns the message that holds the given one back: the first earlier
@@ -114,6 +118,26 @@ type Stats struct {
 	// Paused are the routes that an operator has paused; the route "" is the
 	// whole table.
 	Paused []PausedRoute
+}
+
+// Tenants are counts by tenant.
+type Tenants struct {
+	Tenants []TenantCount
+	// Others is how many tenants there are beyond the limit.
+	Others int
+	// Capped: there are more messages than were looked at.
+	Capped bool
+}
+
+// A TenantCount is what there is of one tenant, the messages without one included.
+type TenantCount struct {
+	TenantID string
+	// Pending counts messages that are neither published nor dead, Dead those
+	// that were given up and not discarded.
+	Pending, Dead int
+	// OldestPending is the age of the oldest message that is due and not
+	// published; zero when there is none.
+	OldestPending time.Duration
 }
 
 // A PausedRoute is a route that delivers nothing until it is resumed.

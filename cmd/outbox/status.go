@@ -16,8 +16,9 @@ import (
 )
 
 func (a *app) statusCommand() *cobra.Command {
-	var watching bool
+	var watching, byTenant bool
 	var every time.Duration
+	var limit int
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Print what waits in each table, what stops it and who relays it",
@@ -28,11 +29,20 @@ func (a *app) statusCommand() *cobra.Command {
 			if every < minWatch {
 				return usagef("--every: must be at least %s, got %s", minWatch, every)
 			}
+			if watching && byTenant {
+				return usagef("--watch and --by-tenant: use one of them")
+			}
+			if limit < 1 || limit > outbox.MaxPage {
+				return usagef("--limit: must be from 1 to %d, got %d", outbox.MaxPage, limit)
+			}
 			s, err := a.open(cmd)
 			if err != nil {
 				return err
 			}
 			defer s.close()
+			if byTenant {
+				return a.statusByTenant(cmd.Context(), s.stores, limit)
+			}
 			if watching {
 				return a.watch(cmd.Context(), s.stores, every)
 			}
@@ -44,6 +54,8 @@ func (a *app) statusCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&watching, "watch", false, "redraw until interrupted")
+	cmd.Flags().BoolVar(&byTenant, "by-tenant", false, "count what waits and what is dead by tenant, those with the most first")
+	cmd.Flags().IntVar(&limit, "limit", 20, fmt.Sprintf("how many tenants of each table --by-tenant prints, at most %d", outbox.MaxPage))
 	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "how often --watch looks")
 	return cmd
 }

@@ -132,6 +132,19 @@ func TestRelativeLinksResolve(t *testing.T) {
 var boasts = regexp.MustCompile(`(?i)exactly[- ]once|zero[- ]loss|guaranteed delivery|never duplicates|real[- ]time|\bunlimited\b|` +
 	`zero[- ]overhead|100 ?% reliable|works with any pooler|fully compatible|secure by design|jepsen|formally verified`)
 
+func TestContributorsAreToldOfEveryTarget(t *testing.T) {
+	page := read(t, "CONTRIBUTING.md")
+	targets := regexp.MustCompile(`(?m)^([a-z-]+):.*## `).FindAllStringSubmatch(read(t, "Makefile"), -1)
+	if len(targets) < 5 {
+		t.Fatalf("%d targets in the Makefile: is it read as it should be?", len(targets))
+	}
+	for _, target := range targets {
+		if !strings.Contains(page, "`make "+target[1]+"`") {
+			t.Errorf("CONTRIBUTING.md does not mention make %s", target[1])
+		}
+	}
+}
+
 func TestNoPageBoasts(t *testing.T) {
 	for _, name := range pages(t) {
 		if found := boasts.FindString(read(t, name)); found != "" {

@@ -39,6 +39,38 @@ func (s *Store) Stats(ctx context.Context) (outbox.Stats, error) {
 	return stats, nil
 }
 
+// Tenants counts messages by tenant.
+func (s *Store) Tenants(ctx context.Context, limit int) (outbox.Tenants, error) {
+	if err := s.enter(ctx); err != nil {
+		return outbox.Tenants{}, fmt.Errorf("count tenants: %w", err)
+	}
+	defer s.mu.Unlock()
+	now, looked := s.clock.now(), 0
+	t := bulk.NewTenants(outbox.CountCap)
+	for r := range s.open.after(1, 0) {
+		if looked++; looked > outbox.CountCap {
+			break
+		}
+		c := outbox.TenantCount{TenantID: r.TenantID, Pending: 1}
+		if !r.AvailableAt.After(now) {
+			c.OldestPending = now.Sub(r.CreatedAt)
+		}
+		t.Add("open", 1, c)
+	}
+	looked = 0
+	for r := range s.dead.after(0, 0) {
+		if looked++; looked > outbox.CountCap {
+			break
+		}
+		c := outbox.TenantCount{TenantID: r.TenantID}
+		if !r.discarded() {
+			c.Dead = 1
+		}
+		t.Add("dead", 1, c)
+	}
+	return t.Top(limit), nil
+}
+
 func (s *Store) countOpen(stats *outbox.Stats) {
 	for r := range s.open.after(1, 0) {
 		if stats.Pending == outbox.CountCap {

@@ -150,6 +150,9 @@ type statements struct {
 	SlotsOf          string `sql:"slots_of.sql"`
 	StartBatch       string `sql:"start_batch.sql"`
 	Summaries        string `sql:"summaries.sql"`
+	TenantsDead      string `sql:"tenants_dead.sql"`
+	TenantsFresh     string `sql:"tenants_fresh.sql"`
+	TenantsHeld      string `sql:"tenants_held.sql"`
 	Trail            string `sql:"trail.sql"`
 	TrimHistory      string `sql:"trim_history.sql"`
 	Undelivered      string `sql:"undelivered.sql"`

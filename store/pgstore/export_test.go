@@ -97,6 +97,7 @@ func OperatorStatements(l outbox.Lease) (begin string, list []Statement) {
 	add("heads of keys", le.sql.KeyHeads, 100_000)
 	add("waiting", le.sql.Waiting, []string{"k1", "k2"}, 100_000)
 	add("backoff", le.sql.Backoff, 10_000)
+	add("tenants", le.sql.Tenants, 100_000)
 	add("delivered", le.sql.Delivered, int64(0), 100_000, []string{"k1"})
 	add("candidates of a job", le.sql.CandidatesAsc, int64(0), int64(1<<62), 1000, true, true)
 	add("candidates of groups", le.sql.CandidatesDesc, int64(0), int64(1<<62), 20_000, true, true)

@@ -160,6 +160,8 @@ func TestEachRoleCanDoItsWorkAndNoMore(t *testing.T) {
 	ok(err)
 	_, err = viewer.Groups(t.Context(), outbox.Filter{})
 	ok(err)
+	_, err = viewer.Tenants(t.Context(), 10)
+	ok(err)
 	_, err = viewer.Keys(t.Context(), 0, 10)
 	ok(err)
 	_, err = viewer.Jobs(t.Context(), 10)
@@ -239,6 +241,11 @@ func TestEachRoleCanDoItsWorkOnTheVerbatimLayout(t *testing.T) {
 	ok(err)
 	if stats.Pending != 1 || stats.Discarded != 1 {
 		t.Errorf("the viewer sees %+v", stats)
+	}
+	tenants, err := viewer.Tenants(t.Context(), 10)
+	ok(err)
+	if len(tenants.Tenants) != 1 || tenants.Tenants[0].Pending != 1 || tenants.Tenants[0].Dead != 0 {
+		t.Errorf("the viewer counts %+v", tenants)
 	}
 	_, err = viewer.List(t.Context(), outbox.Filter{Status: outbox.StatusDiscarded})
 	ok(err)

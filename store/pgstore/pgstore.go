@@ -196,6 +196,7 @@ type statements struct {
 	PurgeHistory        string `sql:"purge_history.sql"`
 
 	Stats     string `sql:"stats.sql"`
+	Tenants   string `sql:"tenants.sql"`
 	InFlight  string `sql:"in_flight.sql"`
 	Leases    string `sql:"leases.sql"`
 	Relays    string `sql:"relays.sql"`

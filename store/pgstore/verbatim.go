@@ -38,6 +38,7 @@ type verbatimStatements struct {
 	StepDeleteMixed  string `sql:"step_delete_mixed.sql"`
 	FindIDs          string `sql:"find.sql"`
 	Stats            string `sql:"stats.sql"`
+	Tenants          string `sql:"tenants.sql"`
 	Crashed          string `sql:"crashed.sql"`
 	Replay           string `sql:"replay.sql"`
 	PurgeDelete      string `sql:"purge_delete.sql"`
@@ -52,7 +53,7 @@ func (v *verbatimStatements) replace(s *statements) {
 	s.Insert, s.InsertUnique = v.Insert, v.InsertUnique
 	s.InsertOrFind = v.InsertOrFind
 	s.InsertMany, s.InsertManyUnique = v.InsertMany, v.InsertManyUnique
-	s.Situation, s.Stats = v.Situation, v.Stats
+	s.Situation, s.Stats, s.Tenants = v.Situation, v.Stats, v.Tenants
 	s.ReadFresh, s.ReadAll = v.ReadFresh, v.ReadAll
 	s.StepKeepAny, s.StepKeepMixed = v.StepKeepAny, v.StepKeepMixed
 	s.StepDeleteAny, s.StepDeleteMixed = v.StepDeleteAny, v.StepDeleteMixed

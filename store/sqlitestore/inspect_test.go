@@ -27,4 +27,8 @@ func TestInspectingLooksAtABoundedNumberOfRows(t *testing.T) {
 	if err != nil || stats.Pending != s.countCap || !stats.Capped {
 		t.Error(stats.Pending, stats.Capped, err)
 	}
+	tenants, err := s.Tenants(t.Context(), 1)
+	if err != nil || len(tenants.Tenants) != 1 || tenants.Tenants[0].Pending != s.countCap || !tenants.Capped {
+		t.Error(tenants, err)
+	}
 }

@@ -103,6 +103,9 @@ func TestHotStatementsUseTheirIndexes(t *testing.T) {
 		{"count_held", s.sql.CountHeld, "ob_due", false},
 		{"count_dead", s.sql.CountDead, "ob_dead", false},
 		{"count_fresh", s.sql.CountFresh, byKey, false},
+		{"tenants_fresh", s.sql.TenantsFresh, byKey, true}, // to group, at most countCap
+		{"tenants_held", s.sql.TenantsHeld, "ob_due", true},
+		{"tenants_dead", s.sql.TenantsDead, "ob_dead", true},
 		{"ahead", s.sql.Ahead, "ob_held", true}, // of two rows
 		{"dead_of_key", s.sql.DeadOfKey, "ob_dead", false},
 		{"backoff", s.sql.Backoff, "ob_held", false},

@@ -155,6 +155,9 @@ type statements struct {
 	Shape             string `sql:"shape.sql"`
 	StartBatch        string `sql:"start_batch.sql"`
 	Summaries         string `sql:"summaries.sql"`
+	TenantsDead       string `sql:"tenants_dead.sql"`
+	TenantsFresh      string `sql:"tenants_fresh.sql"`
+	TenantsHeld       string `sql:"tenants_held.sql"`
 	Top               string `sql:"top.sql"`
 	TopBatch          string `sql:"top_batch.sql"`
 	Trail             string `sql:"trail.sql"`

@@ -44,6 +44,51 @@ var inspectClaims = []claim{
 		s.that(age >= time.Hour && age < 2*time.Hour, "the oldest is %v old", age)
 		s.that(younger < time.Hour, "the oldest is %v old after it was published", younger)
 	}},
+	{"counts_by_tenant_those_with_the_most_first", func(s *suite) {
+		of := func(tenant string, n int) []int64 {
+			msgs := make([]outbox.Message, n)
+			for i := range msgs {
+				msgs[i] = message("")
+				msgs[i].TenantID = tenant
+			}
+			return s.enqueue(msgs...)
+		}
+		of("large", 3)
+		s.Shift(s.T, time.Hour)
+		small, none := of("small", 4), of("", 1)
+		later := scheduled("", time.Hour)
+		later.TenantID = "later"
+		s.enqueue(later)
+		s.Shift(s.T, time.Minute)
+		lease := s.lease()
+		s.publish(lease, small[0])
+		s.step(lease, outbox.Step{Outcomes: []outbox.Outcome{
+			{Sequence: small[1], Kind: outbox.Dead, Spent: 1, Reason: outbox.DeadAttempts},
+			{Sequence: small[2], Kind: outbox.Dead, Spent: 1, Reason: outbox.DeadAttempts},
+			{Sequence: none[0], Kind: outbox.Retry, Spent: 1, Delay: time.Hour},
+		}})
+		s.discard(small[2])
+
+		all, err := s.inspector().Tenants(s.Context(), 10)
+		s.ok(err)
+		top, err := s.inspector().Tenants(s.Context(), 1)
+		s.ok(err)
+
+		equal(s, "tenants", len(all.Tenants), 4)
+		for i, want := range []outbox.TenantCount{{TenantID: "large", Pending: 3}, {TenantID: "small", Pending: 1, Dead: 1}, {Pending: 1}, {TenantID: "later", Pending: 1}} {
+			got := all.Tenants[i]
+			due := got.TenantID == "large" || got.TenantID == "small"
+			s.that((got.OldestPending >= time.Minute) == due && (got.OldestPending >= time.Hour) == (got.TenantID == "large"),
+				"the oldest of %q is %v old", got.TenantID, got.OldestPending)
+			got.OldestPending = 0
+			equal(s, "count", got, want)
+		}
+		equal(s, "left out", all.Others, 0)
+		s.that(!all.Capped, "ten messages are too many to count")
+		equal(s, "the first alone", top.Tenants[0].TenantID, "large")
+		equal(s, "tenants of one", len(top.Tenants), 1)
+		equal(s, "left out of one", top.Others, 3)
+	}},
 	{"shows_leases_and_their_batches", func(s *suite) {
 		free := s.stats().Leases
 		lease := s.lease()
