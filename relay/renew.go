@@ -20,6 +20,9 @@ func (s *shift) renewLoop(ctx context.Context) error {
 		case <-ctx.Done():
 			t.Stop()
 			return nil
+		case <-s.leaving:
+			t.Stop()
+			return nil
 		case <-s.renewKick:
 			t.Stop()
 		case <-t.C:

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -259,6 +260,43 @@ func (l lostAnswersLease) Step(ctx context.Context, step outbox.Step) error {
 		return err
 	}
 	return l.Lease.Step(ctx, step)
+}
+
+// slowRenewals is a store whose renewals take a second and arrive at its end.
+type slowRenewals struct{ outbox.Store }
+
+func (f slowRenewals) Acquire(ctx context.Context, req outbox.LeaseRequest) (outbox.Lease, error) {
+	lease, err := f.Store.Acquire(ctx, req)
+	return slowRenewalsLease{lease}, err
+}
+
+type slowRenewalsLease struct{ outbox.Lease }
+
+func (l slowRenewalsLease) Renew(ctx context.Context, r outbox.Renewal) (outbox.Renewed, error) {
+	<-time.After(time.Second)
+	return l.Lease.Renew(ctx, r)
+}
+
+func (l slowRenewalsLease) Release(ctx context.Context, low int64) error {
+	err := l.Lease.Release(ctx, low)
+	<-time.After(2 * time.Second) // for the answer
+	return cmp.Or(err, ctx.Err())
+}
+
+// A stop says at once that the relay is stopping. If that arrived after the release, the
+// lease would look lost, and a stop in order would look like a failure.
+func TestAReleaseWaitsForTheRenewalThatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t, memstore.Config{})
+		enqueue(t, store, "", 1)
+		r, err := New(slowRenewals{store}, &recorder{}, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := r.PublishPending(t.Context()); n != 1 || err != nil {
+			t.Errorf("published %d: %v", n, err)
+		}
+	})
 }
 
 func TestPublishPendingDrainsWhatIsDue(t *testing.T) {

@@ -54,6 +54,7 @@ type shift struct {
 	readKick  chan struct{}
 	writeKick chan struct{}
 	renewKick chan struct{}
+	leaving   chan struct{} // closed when the lease is renewed no more
 
 	reports    []report
 	reportKick chan struct{}
@@ -64,7 +65,7 @@ func newShift(r *Relay, lease outbox.Lease, deadline time.Time, once bool) *shif
 	s := &shift{
 		cfg: &r.cfg, hooks: &r.cfg.Hooks, log: r.log, table: r.store.Table(), lease: lease, dispatcher: r.dispatcher,
 		routing: r.routing, store: r.store, gate: r.gate, once: once, deadline: deadline, nudge: info.Nudge, paused: info.Paused,
-		readKick: make(chan struct{}, 1), writeKick: make(chan struct{}, 1), renewKick: make(chan struct{}, 1),
+		readKick: make(chan struct{}, 1), writeKick: make(chan struct{}, 1), renewKick: make(chan struct{}, 1), leaving: make(chan struct{}),
 		reportKick: make(chan struct{}, 1),
 	}
 	s.ledger = newLedger(&r.cfg, s.table, info, r.routing)
@@ -82,14 +83,18 @@ func (s *shift) run(ctx context.Context) error {
 	defer lose(nil)
 
 	var renewing sync.WaitGroup
-	renewing.Go(func() { lose(s.renewLoop(held)) })
+	renewing.Go(func() {
+		if err := s.renewLoop(held); err != nil {
+			lose(err)
+		}
+	})
 	err := s.work(ctx, held, lose)
+	close(s.leaving) // a renewal that came after the release would find the lease lost
+	renewing.Wait()
 	stopped := ctx.Err() != nil && held.Err() == nil // perhaps before anything was read
 	if err == nil || stopped {
 		err = s.handOver(held)
 	}
-	lose(nil)
-	renewing.Wait()
 	if cause := context.Cause(held); err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
