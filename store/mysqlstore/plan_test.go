@@ -233,9 +233,7 @@ func (s *Store) prepare(t *testing.T, text string) {
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	if err := stmt.Close(); err != nil {
-		t.Error(err)
-	}
+	defer stmt.Close()
 }
 
 // try runs a statement in a transaction that is rolled back.

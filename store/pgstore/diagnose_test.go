@@ -124,7 +124,7 @@ func TestDiagnoseFindsLongTransactions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // the database is dropped next
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
 	var pid int
 	if err := tx.QueryRow(t.Context(), `SELECT pg_backend_pid() FROM pg_sleep(0.01)`).Scan(&pid); err != nil {
 		t.Fatal(err)
