@@ -44,8 +44,10 @@ func (l *lease) Read(ctx context.Context, req outbox.ReadRequest) (outbox.Page, 
 
 // query chooses the short text unless more than the fresh part is asked for.
 func (l *lease) query(req outbox.ReadRequest) (string, []any) {
-	args := []any{l.s.mode, binaryResults, req.After, l.rows(req), l.info.SlotLo, l.info.SlotHi, req.All,
-		l.info.Shard, l.owner, l.info.Epoch}
+	args := []any{
+		l.s.mode, binaryResults, req.After, l.rows(req), l.info.SlotLo, l.info.SlotHi, req.All,
+		l.info.Shard, l.owner, l.info.Epoch,
+	}
 	if len(req.IDs) == 0 && req.Due <= 0 && req.Rewind == nil && req.Sweep == nil {
 		return l.sql.ReadFresh, args
 	}
