@@ -79,7 +79,7 @@ func hostOf(raw string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-var ansi = regexp.MustCompile("\x1b(\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)?|.)?")
+var ansi = regexp.MustCompile("\x1b(\\[[0-9;?]*[\\x20-\\x2f]*[\\x40-\\x7e]|\\][^\x07\x1b]*(\x07|\x1b\\\\)?|.)?")
 
 // printable drops escape sequences and turns what is left of control characters and
 // invisible ones into spaces.

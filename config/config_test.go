@@ -228,12 +228,18 @@ func TestMistakesInTheFileAreNamedWithTheirLine(t *testing.T) {
 		{"alias", "dsn: &x a\nsink: *x\n", "outbox.yaml:2: sink: anchors and aliases are not supported"},
 		{"not a mapping", "- a\n", "outbox.yaml:1: the document: must be a mapping of keys to values"},
 		{"two documents", "dsn: a\n---\ndsn: b\n", "outbox.yaml: holds more than one document"},
-		{"twice", "relay:\n  poll_interval: 1s\noutbox:\n  scheduler:\n    mainProcessInterval: 1s\n",
-			"outbox.yaml:5: outbox.scheduler.mainProcessInterval: is set at outbox.yaml:2 already"},
-		{"foreign nonsense", "outbox:\n  publisher:\n    maxRetries: -1\n",
-			`outbox.yaml:3: outbox.publisher.maxRetries: must be a number that is not negative, got "-1"`},
-		{"foreign nonsense without effect", "outbox:\n  scheduler:\n    metricsInterval: -1s\n",
-			"outbox.yaml:3: outbox.scheduler.metricsInterval: must be at least 1ms, got -1s"},
+		{
+			"twice", "relay:\n  poll_interval: 1s\noutbox:\n  scheduler:\n    mainProcessInterval: 1s\n",
+			"outbox.yaml:5: outbox.scheduler.mainProcessInterval: is set at outbox.yaml:2 already",
+		},
+		{
+			"foreign nonsense", "outbox:\n  publisher:\n    maxRetries: -1\n",
+			`outbox.yaml:3: outbox.publisher.maxRetries: must be a number that is not negative, got "-1"`,
+		},
+		{
+			"foreign nonsense without effect", "outbox:\n  scheduler:\n    metricsInterval: -1s\n",
+			"outbox.yaml:3: outbox.scheduler.metricsInterval: must be at least 1ms, got -1s",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

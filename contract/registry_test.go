@@ -322,7 +322,7 @@ func TestReferencesCannotLeaveTheDirectory(t *testing.T) {
 func TestOpenFileFollowsReferencesBesideIt(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "a.json"), `{"$ref":"shared/b.json"}`)
-	write(t, filepath.Join(dir, "shared/b.json"), `{"type":"string"}`)
+	write(t, filepath.Join(dir, "shared", "b.json"), `{"type":"string"}`)
 
 	s, err := contract.OpenFile(filepath.Join(dir, "a.json"))
 

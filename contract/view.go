@@ -320,8 +320,14 @@ var typeNames = []struct {
 	types types
 	name  string
 }{
-	{objectType, "object"}, {arrayType, "array"}, {stringType, "string"}, {numberType, "number"},
-	{integerType, "integer"}, {fractionType, "fraction"}, {booleanType, "boolean"}, {nullType, "null"},
+	{objectType, "object"},
+	{arrayType, "array"},
+	{stringType, "string"},
+	{numberType, "number"},
+	{integerType, "integer"},
+	{fractionType, "fraction"},
+	{booleanType, "boolean"},
+	{nullType, "null"},
 }
 
 func (t types) String() string {

@@ -43,6 +43,8 @@ type EventBus interface {
 
 // EventBusWithError is a bus for publishers that act on failure, such as a
 // relay that must publish again.
+//
+//nolint:revive // the name that applications have already
 type EventBusWithError interface {
 	EventBus
 

@@ -54,7 +54,6 @@ func TestPublishE(t *testing.T) {
 		subscribe(t, b, func(any, any) error { ran = append(ran, "any"); return nil })
 
 		err := b.PublishE(&meta{EventID: "e1"}, &paid{Amount: 42})
-
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -84,7 +84,8 @@ func mismatch(r *outbox.Record, matches []Match) error {
 // all lists every page, oldest first.
 func all(ctx context.Context, from interface {
 	List(ctx context.Context, f outbox.Filter) (outbox.List, error)
-}, f outbox.Filter) ([]*outbox.Record, error) {
+}, f outbox.Filter,
+) ([]*outbox.Record, error) {
 	f.OldestFirst, f.Limit = true, outbox.MaxPage
 	var records []*outbox.Record
 	for {

@@ -436,7 +436,7 @@ func (r *results) add(i int, to *route, err error) {
 	case !r.several[i]:
 		r.errs[i] = err
 	default:
-		all, _ := r.errs[i].(outbox.RouteErrors)
+		all, _ := r.errs[i].(outbox.RouteErrors) //nolint:errorlint // made here: what a sink returns is inside of it
 		if all == nil {
 			all = outbox.RouteErrors{}
 		}

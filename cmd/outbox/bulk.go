@@ -189,8 +189,15 @@ func pace(rate int, takes time.Duration) string {
 func filterWords(f outbox.Filter) string {
 	text := ""
 	for _, part := range []struct{ name, value string }{
-		{"status", string(f.Status)}, {"topic", f.Topic}, {"key", f.Key}, {"tenant", f.TenantID}, {"dead-reason", f.Reason},
-		{"error", f.Error}, {"route", f.Route}, {"since", timestamp(f.Since)}, {"until", timestamp(f.Until)},
+		{"status", string(f.Status)},
+		{"topic", f.Topic},
+		{"key", f.Key},
+		{"tenant", f.TenantID},
+		{"dead-reason", f.Reason},
+		{"error", f.Error},
+		{"route", f.Route},
+		{"since", timestamp(f.Since)},
+		{"until", timestamp(f.Until)},
 	} {
 		if part.value != "" {
 			text += " " + part.name + "=" + strconv.Quote(part.value)

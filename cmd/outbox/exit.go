@@ -64,7 +64,7 @@ func (a *app) exitCode(ctx context.Context, err error) int {
 		return exitSchema
 	case errors.Is(err, outbox.ErrInvalidConfig), errors.Is(err, outbox.ErrInvalidTable):
 		return exitUsage
-	case context.Cause(ctx) == errInterrupted:
+	case errors.Is(context.Cause(ctx), errInterrupted):
 		return exitInterrupted
 	}
 	return exitFailure

@@ -39,8 +39,11 @@ func (a *app) migrateGrantsCommand() *cobra.Command {
 		name string
 		role *string
 	}{
-		{"producer", &roles.Producer}, {"relay", &roles.Relay}, {"cleaner", &roles.Cleaner},
-		{"viewer", &roles.Viewer}, {"operator", &roles.Operator},
+		{"producer", &roles.Producer},
+		{"relay", &roles.Relay},
+		{"cleaner", &roles.Cleaner},
+		{"viewer", &roles.Viewer},
+		{"operator", &roles.Operator},
 	} {
 		cmd.Flags().StringVar(f.role, f.name, "outbox_"+f.name, "the role of the "+f.name)
 	}

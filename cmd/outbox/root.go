@@ -28,7 +28,7 @@ type app struct {
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, args []string, out, err io.Writer, env func(string) (string, bool)) int {
 	a := &app{out: out, err: err, env: env}
-	root := a.root()
+	root := a.root() //nolint:contextcheck // a command takes its context from cobra, when it runs
 	root.SetArgs(args)
 	return a.exit(ctx, root.ExecuteContext(ctx))
 }

@@ -25,9 +25,10 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	if err := run(ctx, os.Getenv("ARCHIVE_MYSQL"), log); err != nil {
+	err := run(ctx, os.Getenv("ARCHIVE_MYSQL"), log)
+	stop()
+	if err != nil {
 		log.Error("service failed", slog.Any("err", err))
 		os.Exit(1)
 	}

@@ -23,9 +23,10 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	if err := run(ctx, os.Getenv("DATABASE_URL"), log); err != nil {
+	err := run(ctx, os.Getenv("DATABASE_URL"), log)
+	stop()
+	if err != nil {
 		log.Error("service failed", slog.Any("err", err))
 		os.Exit(1)
 	}

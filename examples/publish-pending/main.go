@@ -30,8 +30,9 @@ func main() {
 	watch := flag.Bool("watch", false, "publish in the background until interrupted")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, "orders.db", *watch, os.Stdout); err != nil {
+	err := run(ctx, "orders.db", *watch, os.Stdout)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -96,7 +97,7 @@ func placeOrder(ctx context.Context, db *sql.DB, store *sqlitestore.Store, id in
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() // has no effect after Commit
+	defer func() { _ = tx.Rollback() }() // has no effect after Commit
 	if _, err := tx.ExecContext(ctx, "INSERT INTO orders (id) VALUES (?)", id); err != nil {
 		return err
 	}

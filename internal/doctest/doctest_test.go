@@ -17,6 +17,9 @@ import (
 // top is the directory of the module, seen from the tests.
 const top = "../.."
 
+// scripts are the tests of the command line.
+var scripts = filepath.Join(top, "cmd", "outbox", "testdata", "script")
+
 func TestTheReadmesQuickStartIsTheCompiledExample(t *testing.T) {
 	example := source(t, "example_test.go")
 	want := dedent(inside(example.declaration(t, "quickStart")))
@@ -97,8 +100,8 @@ func TestEveryTestThatIsNamedExists(t *testing.T) {
 			}
 		}
 		for _, m := range script.FindAllStringSubmatch(text, -1) {
-			if found, _ := filepath.Glob(filepath.Join(top, "cmd/outbox/testdata/script", "*", m[1])); len(found) == 0 &&
-				!exists(filepath.Join(top, "cmd/outbox/testdata/script", m[1])) {
+			if found, _ := filepath.Glob(filepath.Join(scripts, "*", m[1])); len(found) == 0 &&
+				!exists(filepath.Join(scripts, m[1])) {
 				t.Errorf("%s: there is no script %s", name, m[1])
 			}
 		}
@@ -217,7 +220,7 @@ func codeBlocks(page, language string) []string {
 }
 
 func withoutCode(page string) string {
-	return regexp.MustCompile("(?ms)^```.*?^```$").ReplaceAllString(page, "")
+	return regexp.MustCompile("(?ms)^```.*?\n```$").ReplaceAllString(page, "")
 }
 
 // anchors are the names that the headings of a page can be linked by.
@@ -320,14 +323,14 @@ func testFunctions(t *testing.T) map[string][]string {
 func storeClaims(t *testing.T) []string {
 	t.Helper()
 	var claims []string
-	list := regexp.MustCompile(`(?ms)^var (\w+)Claims = \[\]claim\{$(.*?)^\}$`)
+	list := regexp.MustCompile(`(?ms)^var (\w+)Claims = \[\]claim\{$(.*?)\n\}$`)
 	claim := regexp.MustCompile(`(?m)^\t\{"(\w+)"`)
 	topic := regexp.MustCompile(`\{"(\w+)", (\w+)Claims\}`)
 	names := make(map[string]string)
 	for _, m := range topic.FindAllStringSubmatch(read(t, "store/storetest/storetest.go"), -1) {
 		names[m[2]] = m[1]
 	}
-	files, err := filepath.Glob(filepath.Join(top, "store/storetest/*.go"))
+	files, err := filepath.Glob(filepath.Join(top, "store", "storetest", "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}

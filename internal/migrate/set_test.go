@@ -1,6 +1,7 @@
 package migrate_test
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -79,10 +80,10 @@ func TestValidate(t *testing.T) {
 	if err := set.Validate(2); err != nil {
 		t.Error(err)
 	}
-	if _, ok := set.Validate(1).(*migrate.TooOldError); !ok {
+	if _, ok := errors.AsType[*migrate.TooOldError](set.Validate(1)); !ok {
 		t.Error(set.Validate(1))
 	}
-	if _, ok := set.Validate(3).(*migrate.TooNewError); !ok {
+	if _, ok := errors.AsType[*migrate.TooNewError](set.Validate(3)); !ok {
 		t.Error(set.Validate(3))
 	}
 }

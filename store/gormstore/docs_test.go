@@ -46,7 +46,7 @@ func TestEveryLineOfTheComparisonNamesATest(t *testing.T) {
 
 func readFile(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../..", name))
+	text, err := os.ReadFile(filepath.Join("..", "..", name))
 	ok(t, err)
 	return string(text)
 }

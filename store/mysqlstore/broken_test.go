@@ -23,7 +23,7 @@ type breaking struct {
 
 func (b breaking) Write(p []byte) (int, error) {
 	if bytes.Contains(p, b.statement) && b.left.Add(-1) >= 0 {
-		b.Conn.Close() // the answer never comes
+		b.Close() // the answer never comes
 		return len(p), nil
 	}
 	return b.Conn.Write(p)

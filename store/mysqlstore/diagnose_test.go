@@ -60,7 +60,7 @@ func TestDiagnoseFindsLongTransactions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback() //nolint:errcheck // nothing was written
+	defer tx.Rollback()
 	var connection int64
 	if err := tx.QueryRowContext(t.Context(), `SELECT CONNECTION_ID() FROM shop_outbox_lease FOR UPDATE`).Scan(&connection); err != nil {
 		t.Fatal(err)

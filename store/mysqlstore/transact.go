@@ -86,7 +86,7 @@ func (s *Store) snapshot(ctx context.Context, fn func(context.Context, *sql.Tx) 
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() // nothing was written
+	defer func() { _ = tx.Rollback() }() // nothing was written
 	return fn(ctx, tx)
 }
 

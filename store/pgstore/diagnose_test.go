@@ -49,35 +49,46 @@ func TestDiagnoseFindsWhatIsWrongAndHowToMendIt(t *testing.T) {
 		mend  []string
 	}{
 		{
-			"autovacuum off", []string{`ALTER TABLE %s SET (autovacuum_enabled = false)`},
+			"autovacuum off",
+			[]string{`ALTER TABLE %s SET (autovacuum_enabled = false)`},
 			"autovacuum error: autovacuum is off for the table", `ALTER TABLE %q RESET (autovacuum_enabled)`,
 			[]string{`ALTER TABLE %s RESET (autovacuum_enabled)`},
 		},
 		{
-			"default vacuum settings", []string{`ALTER TABLE %s RESET (autovacuum_vacuum_scale_factor)`},
+			"default vacuum settings",
+			[]string{`ALTER TABLE %s RESET (autovacuum_vacuum_scale_factor)`},
 			"autovacuum warning: the table has the server's default settings", `autovacuum_vacuum_scale_factor = 0.05`,
 			[]string{`ALTER TABLE %s SET (autovacuum_vacuum_scale_factor = 0.05)`},
 		},
 		{
-			"no room on pages", []string{`ALTER TABLE %s RESET (fillfactor)`},
-			"fillfactor warning", "SET (fillfactor = 50)", []string{`ALTER TABLE %s SET (fillfactor = 50)`},
+			"no room on pages",
+			[]string{`ALTER TABLE %s RESET (fillfactor)`},
+			"fillfactor warning", "SET (fillfactor = 50)",
+			[]string{`ALTER TABLE %s SET (fillfactor = 50)`},
 		},
 		{
-			"an index is missing", []string{`DROP INDEX %s_dead`},
-			"indexes error: the index %s_dead is missing", "outbox migrate print", []string{`CREATE INDEX %[1]s_dead ON %[1]s (sequence) WHERE dead_at IS NOT NULL`},
+			"an index is missing",
+			[]string{`DROP INDEX %s_dead`},
+			"indexes error: the index %s_dead is missing", "outbox migrate print",
+			[]string{`CREATE INDEX %[1]s_dead ON %[1]s (sequence) WHERE dead_at IS NOT NULL`},
 		},
 		{
-			"an index in the way", []string{`CREATE INDEX %[1]s_slow ON %[1]s (published_at)`},
-			"indexes warning: the index %s_slow mentions a column that publishing changes", "DROP INDEX CONCURRENTLY", []string{`DROP INDEX %s_slow`},
+			"an index in the way",
+			[]string{`CREATE INDEX %[1]s_slow ON %[1]s (published_at)`},
+			"indexes warning: the index %s_slow mentions a column that publishing changes", "DROP INDEX CONCURRENTLY",
+			[]string{`DROP INDEX %s_slow`},
 		},
 		{
 			"an index that failed to build",
 			[]string{`UPDATE pg_index SET indisvalid = false WHERE indexrelid = '%s_due'::regclass`},
-			"indexes error: the index %s_due is not valid", "REINDEX INDEX CONCURRENTLY", []string{`REINDEX INDEX %s_due`},
+			"indexes error: the index %s_due is not valid", "REINDEX INDEX CONCURRENTLY",
+			[]string{`REINDEX INDEX %s_due`},
 		},
 		{
-			"cached sequence numbers", []string{`ALTER SEQUENCE %s_sequence_seq CACHE 50`},
-			"sequence error: every session takes 50 numbers at once", "CACHE 1", []string{`ALTER SEQUENCE %s_sequence_seq CACHE 1`},
+			"cached sequence numbers",
+			[]string{`ALTER SEQUENCE %s_sequence_seq CACHE 50`},
+			"sequence error: every session takes 50 numbers at once", "CACHE 1",
+			[]string{`ALTER SEQUENCE %s_sequence_seq CACHE 1`},
 		},
 	}
 	for _, tt := range tests {
@@ -124,7 +135,7 @@ func TestDiagnoseFindsLongTransactions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // the database is dropped next
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
 	var pid int
 	if err := tx.QueryRow(t.Context(), `SELECT pg_backend_pid() FROM pg_sleep(0.01)`).Scan(&pid); err != nil {
 		t.Fatal(err)

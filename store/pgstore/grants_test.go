@@ -125,8 +125,11 @@ func TestEachRoleCanDoItsWorkAndNoMore(t *testing.T) {
 	_, err = operator.Apply(t.Context(), outbox.Action{Verb: outbox.VerbReplay, EventID: msg.EventID, Actor: "me", Reason: "test"})
 	ok(err)
 	for _, a := range []outbox.Action{
-		{Verb: outbox.VerbDiscard, EventID: msg.EventID}, {Verb: outbox.VerbReplay, EventID: msg.EventID},
-		{Verb: outbox.VerbPause, Route: "main"}, {Verb: outbox.VerbResume, Route: "main"}, {Verb: outbox.VerbTrigger},
+		{Verb: outbox.VerbDiscard, EventID: msg.EventID},
+		{Verb: outbox.VerbReplay, EventID: msg.EventID},
+		{Verb: outbox.VerbPause, Route: "main"},
+		{Verb: outbox.VerbResume, Route: "main"},
+		{Verb: outbox.VerbTrigger},
 	} {
 		a.Actor, a.Reason = "me", "test"
 		_, err = operator.Apply(t.Context(), a)

@@ -54,8 +54,10 @@ func (l *lease) read(ctx context.Context, req outbox.ReadRequest) (outbox.Page, 
 
 // query chooses the shortest text that answers the request.
 func (l *lease) query(req outbox.ReadRequest, rows int) (string, []any) {
-	args := []any{l.s.mode, binaryResults, req.After, rows, l.info.SlotLo, l.info.SlotHi, req.All,
-		l.info.Shard, l.owner, l.info.Epoch}
+	args := []any{
+		l.s.mode, binaryResults, req.After, rows, l.info.SlotLo, l.info.SlotHi, req.All,
+		l.info.Shard, l.owner, l.info.Epoch,
+	}
 	if len(req.IDs) == 0 && req.Due <= 0 && req.Rewind == nil && req.Sweep == nil {
 		return pick(l.backlog, l.sql.ReadOn, l.sql.ReadFresh), args
 	}

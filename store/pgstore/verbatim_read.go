@@ -158,9 +158,11 @@ func (l *lease) verbatimQuery(req outbox.ReadRequest, fresh, late int) (string, 
 	if fresh > 0 {
 		next, due = min(due, 1), 0
 	}
-	args := []any{l.s.mode, binaryResults, available(l.trail.at), fresh, l.info.SlotLo, l.info.SlotHi, l.trail.at.Sequence,
+	args := []any{
+		l.s.mode, binaryResults, available(l.trail.at), fresh, l.info.SlotLo, l.info.SlotHi, l.trail.at.Sequence,
 		l.info.Shard, l.owner, l.info.Epoch, available(l.trail.back), l.trail.back.Sequence,
-		available(l.trail.end), l.trail.end.Sequence, late, flying, next}
+		available(l.trail.end), l.trail.end.Sequence, late, flying, next,
+	}
 	if len(req.IDs) == 0 && due == 0 && req.Rewind == nil && req.Sweep == nil {
 		return l.sql.ReadFresh, args
 	}

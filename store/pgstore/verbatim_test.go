@@ -315,7 +315,7 @@ func TestTheVerbatimLayoutFindsWhatCommitsLate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = tx.Rollback(context.Background()) }()
+		t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
 		if _, err := tx.Exec(t.Context(), `SELECT 1`); err != nil { // fixes its now()
 			t.Fatal(err)
 		}
