@@ -89,7 +89,7 @@ func (r *Run) stopMySQL(server *testenv.MySQLServer, stop func(*testenv.MySQLSer
 	return func(ctx context.Context, dice *rand.Rand) Fault {
 		d := between(dice, 0, time.Second)
 		stop(server)
-		r.outage(ctx, server, d) //nolint:contextcheck // a server that starts must not be given up halfway
+		r.outage(ctx, server, d)
 		return Fault{Hit: true, Detail: d.Round(time.Millisecond).String()}
 	}
 }
