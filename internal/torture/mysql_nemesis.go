@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
+	"syscall"
 	"time"
 
 	"github.com/go-outbox/outbox/internal/testenv"
@@ -16,6 +17,7 @@ const (
 	KillQueries     = "KILL QUERY"
 	OrderlyStop     = "orderly server stop"
 	KillServer      = "kill -9 server"
+	PauseServer     = "SIGSTOP server"
 )
 
 // mysqlSettings let the nemesis find the connections of a process.
@@ -27,6 +29,7 @@ func (r *Run) mysqlAttacks(server *testenv.MySQLServer) []attack {
 		{KillQueries, r.killConnections("QUERY")},
 		{OrderlyStop, r.stopMySQL(server, (*testenv.MySQLServer).Stop)},
 		{KillServer, r.stopMySQL(server, (*testenv.MySQLServer).Kill)},
+		{PauseServer, r.pauseMySQL(server)},
 	}
 }
 
@@ -68,12 +71,25 @@ func (r *Run) killEach(ctx context.Context, what, whose string) (n int, err erro
 	return n, err
 }
 
+// pauseMySQL stops the server for longer than a lease; its connections are threads and
+// cannot be stopped one by one. What relays have sent waits in the sockets and runs when
+// their leases are over, side by side with those who want them.
+func (r *Run) pauseMySQL(server *testenv.MySQLServer) func(context.Context, *rand.Rand) Fault {
+	return func(ctx context.Context, dice *rand.Rand) Fault {
+		d, pids := r.beyondLease(dice), []int{server.Pid()}
+		r.signal(pids, syscall.SIGSTOP)
+		wait(ctx, d)
+		r.signal(pids, syscall.SIGCONT)
+		return Fault{Hit: true, Detail: d.Round(time.Millisecond).String()}
+	}
+}
+
 // stopMySQL stops the server, cleanly or as in a crash, and starts it again.
 func (r *Run) stopMySQL(server *testenv.MySQLServer, stop func(*testenv.MySQLServer)) func(context.Context, *rand.Rand) Fault {
 	return func(ctx context.Context, dice *rand.Rand) Fault {
 		d := between(dice, 0, time.Second)
 		stop(server)
-		r.outage(ctx, server, d) //nolint:contextcheck // a server that starts must not be given up halfway
+		r.outage(ctx, server, d)
 		return Fault{Hit: true, Detail: d.Round(time.Millisecond).String()}
 	}
 }

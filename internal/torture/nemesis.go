@@ -193,10 +193,14 @@ func (r *Run) killRelay(ctx context.Context, dice *rand.Rand) Fault {
 // awaitSuccessor returns when a relay holds no lease any more: so the time that takes is
 // known, because nothing else happens meanwhile.
 func (r *Run) awaitSuccessor(ctx context.Context, name string) {
-	r.until(patience, func(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
 		names, err := Holders(ctx, r.db.SQL())
-		return err == nil && !slices.Contains(names, name)
-	})
+		if err == nil && !slices.Contains(names, name) || !wait(ctx, 20*time.Millisecond) {
+			return
+		}
+	}
 }
 
 func (r *Run) killProducer(ctx context.Context, dice *rand.Rand) Fault {
@@ -423,7 +427,7 @@ func (r *Run) stopServer(server *testenv.PGServer, mode testenv.StopMode) func(c
 	return func(ctx context.Context, dice *rand.Rand) Fault {
 		d := between(dice, 0, time.Second)
 		server.Stop(mode)
-		r.outage(ctx, server, d) //nolint:contextcheck // a server that starts must not be given up halfway
+		r.outage(ctx, server, d)
 		return Fault{Hit: true, Detail: d.Round(time.Millisecond).String()}
 	}
 }

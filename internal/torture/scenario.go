@@ -103,6 +103,9 @@ func (r *Run) cast(o Options) {
 	} else {
 		producers, producer.Hold = 3, 10*time.Millisecond
 	}
+	if r.Place.Driver == MySQL {
+		relay.Lease *= 2 // every step waits for the disk, and others wait for it too
+	}
 	if o.Calm {
 		relay.Sink.Ambiguous, relay.Batched = 0, false // a garbled answer is ambiguous
 		relay.Lease = 15 * time.Second                 // a busy machine must not cost anybody its lease
