@@ -419,10 +419,10 @@ func (l *ledger) finish(it *item, o outbox.Outcome, now time.Time) {
 	l.finished.add(it, o)
 	l.scan.dueAfter(o, now)
 	if key, seq := l.key(it.rec), it.rec.Sequence; key != noLane {
-		if it.holds = l.holdsKey(it, o.Kind); it.holds {
-			l.holdKey(key, seq)
-		} else {
+		if it.holds = l.holdsKey(it, o.Kind); !it.holds {
 			l.releaseKey(key, seq)
+		} else {
+			l.holdKey(key, seq)
 		}
 	}
 	if ran {
