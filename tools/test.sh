@@ -4,7 +4,7 @@
 #
 #   TEST_FLAGS  flags of go test (default: -race -timeout 20m -p 2)
 #   TEST_SCOPE  packages (default: ./...)
-#   FUZZ_TIME   how long each fuzz target runs on top of its seeds, such as 10s (default: not at all)
+#   FUZZ_SCALE  how many times ten seconds each fuzz target runs (default: 1)
 #   READINESS   file to write the record of the run to (make readiness)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -63,16 +63,6 @@ nested() {
 	(cd "$1" && go vet ./... && shift && with_servers "$@")
 }
 
-# fuzz: every fuzz target for a short while, on top of the corpus that go test runs.
-fuzz() {
-	local file name
-	grep -rlE '^func Fuzz' --include='*_test.go' . | grep -v '^./bench/' | sort | while read -r file; do
-		grep -oE '^func Fuzz[A-Za-z0-9_]*' "$file" | sed 's/^func //' | while read -r name; do
-			go test -run '^$' -fuzz "^$name\$" -fuzztime "$FUZZ_TIME" "./$(dirname "$file")" || exit 1
-		done || exit 1
-	done
-}
-
 slowest() {
 	echo "slowest packages:"
 	awk '$1 == "ok" && $3 ~ /^[0-9.]+s$/ { printf "%9s  %s\n", $3, $2 }' "$logs/test.log" | sort -rn | head -10
@@ -112,7 +102,7 @@ if [ "${scope[*]}" = ./... ]; then
 	done
 	step bench bash -c 'cd bench && go vet ./...'
 	step explore with_servers go test -count=1 ./internal/explore # a wider bound than under the race detector
-	[ -z "${FUZZ_TIME:-}" ] || step fuzz fuzz # the seeds are run by go test; this goes beyond them
+	step fuzz tools/fuzz.sh # the corpus is run by go test; this goes beyond it
 fi
 
 echo
