@@ -272,7 +272,10 @@ func (l *ledger) takeSuspect(it *item, now time.Time) bool {
 func (s *shift) isolate(ctx, dispatching context.Context) {
 	for ctx.Err() == nil {
 		s.mu.Lock()
-		b := s.ledger.nextSuspect(time.Now())
+		var b *batch
+		if !s.halted() {
+			b = s.ledger.nextSuspect(time.Now())
+		}
 		none := len(s.ledger.suspects) == 0
 		s.mu.Unlock()
 		switch {

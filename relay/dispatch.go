@@ -95,8 +95,9 @@ func (s *shift) await() *item {
 		if s.stopping {
 			return nil
 		}
-		if now := time.Now(); now.After(s.deadline) {
-			// The lease may be lost: nothing starts until it is renewed.
+		if now := time.Now(); now.After(s.deadline) || s.halted() {
+			// The lease may be lost, or the table is paused: nothing starts until the
+			// lease is renewed, or the table resumed.
 		} else if it := s.ledger.take(now); it != nil {
 			if s.idle > 0 && s.ledger.readyCount > 0 {
 				s.workers.Signal()

@@ -42,7 +42,7 @@ func (s *shift) readLoop(ctx context.Context) error {
 func (s *shift) nextRead() (outbox.ReadRequest, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.paused && !s.once {
+	if s.halted() {
 		return outbox.ReadRequest{}, never
 	}
 	return s.ledger.nextRead(time.Now())

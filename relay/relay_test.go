@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -221,6 +222,43 @@ func TestPoisonPillsDoNotBlockLaterMessages(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A paused table stands still: also what was read before is not dispatched.
+func TestAPausedTableDispatchesNothingThatItHasRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t, memstore.Config{})
+		var delivered atomic.Int64
+		d := outbox.DispatcherFunc(func(context.Context, outbox.DispatchedMessage) error {
+			delivered.Add(1)
+			<-time.After(time.Second)
+			return nil
+		})
+		const messages = 100
+		for n := range messages {
+			enqueue(t, store, "", n)
+		}
+		_, stop := start(t, store, d, Config{Lease: 3 * time.Second, Concurrency: 1})
+		defer stop()
+		pass(10 * time.Second)
+		operate := func(verb outbox.Verb) {
+			if _, err := store.Apply(t.Context(), outbox.Action{Verb: verb, Actor: "ada", Reason: "wait"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		operate(outbox.VerbPause)
+		pass(3 * time.Second) // at most a lease until it is noticed
+		before := delivered.Load()
+		pass(time.Minute)
+		if n := delivered.Load(); n != before || n == 0 || n == messages {
+			t.Errorf("%d delivered when it was paused, %d a minute later", before, n)
+		}
+		operate(outbox.VerbResume)
+		pass(time.Hour)
+		if n := delivered.Load(); n != messages {
+			t.Errorf("%d of %d delivered after it was resumed", n, messages)
+		}
+	})
 }
 
 // A message that was scheduled and is due is found before reading comes to it. An earlier

@@ -69,6 +69,7 @@ func (s *shift) renew(ctx context.Context) error {
 	}
 	if s.paused && !renewed.Paused {
 		kick(s.readKick)
+		s.workers.Broadcast()
 	}
 	s.paused = renewed.Paused
 	s.ledger.setPaused(renewed.PausedRoutes, time.Now())
@@ -77,6 +78,10 @@ func (s *shift) renew(ctx context.Context) error {
 	}
 	return nil
 }
+
+// halted reports whether the table is paused: nothing is read, and of what was read
+// nothing is dispatched. Whoever publishes once by hand means it.
+func (s *shift) halted() bool { return s.paused && !s.once }
 
 func (s *shift) leaseEnd() time.Time {
 	s.mu.Lock()
