@@ -26,6 +26,7 @@ type Intervention struct {
 
 // intervene does one of the things that people do to a working outbox.
 func (r *Run) intervene(ctx context.Context, dice *rand.Rand) {
+	working := ctx
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	switch n := dice.IntN(100); {
@@ -48,7 +49,7 @@ func (r *Run) intervene(ctx context.Context, dice *rand.Rand) {
 		verb := []outbox.Verb{outbox.VerbReplay, outbox.VerbDiscard}[dice.IntN(2)]
 		r.job(ctx, outbox.JobRequest{Verb: verb, Filter: outbox.Filter{Status: outbox.StatusDead}})
 	default:
-		r.pauseTable(ctx, dice)
+		r.pauseTable(working, dice)
 	}
 }
 
@@ -113,7 +114,7 @@ func (r *Run) driveJob(ctx context.Context, req outbox.JobRequest) error {
 // notice.
 func (r *Run) pauseTable(ctx context.Context, dice *rand.Rand) {
 	r.apply(ctx, outbox.Action{Verb: outbox.VerbPause})
-	wait(ctx, between(dice, 0, 4*time.Second))
+	wait(ctx, between(dice, 0, 8*time.Second))
 	r.resume()
 }
 

@@ -120,5 +120,6 @@ func (c *checker) pauses() {
 	}
 }
 
-// pauseGrace is for a busy machine.
-const pauseGrace = int64(time.Second)
+// pauseGrace is for a busy machine, and for a group of suspects that is being delivered
+// one after the other.
+const pauseGrace = int64(3 * time.Second)
