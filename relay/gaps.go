@@ -9,8 +9,8 @@ import (
 
 const (
 	// maxGapIDs bounds how many missing numbers are probed with each read; older
-	// ones are left to the sweep.
-	maxGapIDs = 4096
+	// ones are left to the sweep, and a late commit among them may lose its place.
+	maxGapIDs = 65_536
 	// gapGrace is how long a gap is probed before anything may close it: a
 	// transaction takes its number a moment before the database knows of it.
 	gapGrace = time.Second

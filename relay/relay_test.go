@@ -367,6 +367,42 @@ func TestLateCommitsAreDeliveredWithinTwoPolls(t *testing.T) {
 	})
 }
 
+// Torture, PostgreSQL, calm, seed 701: large transactions that are rolled back leave many
+// numbers behind, and a smaller one that is still open must not be forgotten among them.
+func TestALateCommitBehindManyRollbacksKeepsItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, sink := newStore(t, memstore.Config{}), &recorder{}
+		_, stop := start(t, store, sink, Config{})
+		defer stop()
+		late := store.Begin()
+		if _, err := store.Enqueue(t.Context(), late, outbox.Message{Topic: topic, Key: "k", Payload: json.RawMessage(`"first"`)}); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			large := store.Begin()
+			for range 1000 {
+				if _, err := store.Enqueue(t.Context(), large, outbox.Message{Topic: topic, Payload: json.RawMessage(`0`)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := large.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+			enqueue(t, store, "", "between")
+			pass(10 * time.Millisecond)
+		}
+		if err := late.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		enqueue(t, store, "k", "second")
+		pass(time.Minute)
+		got := slices.DeleteFunc(sink.payloads(), func(p string) bool { return p == `"between"` })
+		if !slices.Equal(got, []string{`"first"`, `"second"`}) {
+			t.Errorf("delivered in the order %v", got)
+		}
+	})
+}
+
 // Even when every gap has been given up, the sweep finds what committed.
 func TestTheSweepFindsWhatTheGapsForgot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

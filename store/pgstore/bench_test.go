@@ -1,6 +1,7 @@
 package pgstore_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/go-outbox/outbox"
@@ -46,5 +47,28 @@ func drain(b *testing.B, lease outbox.Lease, after int64, remove bool) {
 			b.Fatal(err)
 		}
 		previous = next
+	}
+}
+
+// Missing numbers are probed with every read, so that a late commit keeps its place.
+func BenchmarkProbingGaps(b *testing.B) {
+	pool := testenv.Postgres(b).Pool(b)
+	store := newStore(b, pool, pgstore.Config{})
+	fill(b, pool, store.Table(), 100_000)
+	lease := acquire(b, store)
+	for _, size := range []int64{1, 16} {
+		for _, count := range []int{1_000, 10_000} {
+			b.Run(fmt.Sprintf("%d numbers in runs of %d", count, size), func(b *testing.B) {
+				req := outbox.ReadRequest{After: 200_000, Limit: 1}
+				for i := range int64(count) {
+					req.IDs = append(req.IDs, 110_000+i+i/size)
+				}
+				for b.Loop() {
+					if _, err := lease.Read(b.Context(), req); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
 	}
 }

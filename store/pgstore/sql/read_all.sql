@@ -3,7 +3,8 @@
 -- limit or an empty range.
 -- Locks: none. Index: primary key; {{prefix}}_due for part 3.
 -- Invariant: one statement. If gaps were probed later than fresh messages were
--- read, a message could overtake one that committed before it began.
+-- read, a message could overtake one that committed before it began. The runs of part 2
+-- stand in subqueries: a planner that saw how many they are would compile the statement.
 SELECT (-1)::smallint AS part, pg_catalog.pg_snapshot_xmin(s)::text::bigint AS sequence, NULL::uuid AS event_id,
   pg_catalog.pg_snapshot_xmax(s)::text AS tenant_id, '' AS topic, '' AS msg_key,
   NULL AS payload, NULL AS aggregate_type, NULL AS aggregate_id, NULL AS event_type, NULL AS content_type, NULL::json AS headers,
@@ -19,8 +20,8 @@ UNION ALL
  ORDER BY sequence LIMIT $2)
 UNION ALL
 (SELECT 2::smallint, {{columns}}
- FROM {{table}}
- WHERE sequence = ANY($9::bigint[]) AND {{mine}})
+ FROM unnest((SELECT $9::bigint[]), (SELECT $20::bigint[])) AS run(lo, hi)
+ CROSS JOIN LATERAL (SELECT * FROM {{table}} WHERE sequence BETWEEN lo AND hi AND {{mine}} ORDER BY sequence LIMIT hi - lo + 1) AS missing)
 UNION ALL
 (SELECT 3::smallint, {{columns}}
  FROM {{table}}
