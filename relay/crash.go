@@ -311,6 +311,9 @@ func (s *shift) dispatchSuspects(ctx, dispatching context.Context, b *batch) {
 		defer beat.Stop()
 	}
 	for _, it := range b.items {
+		if dispatching.Err() != nil {
+			return
+		}
 		s.mu.Lock()
 		ok := s.ledger.takeSuspect(it, time.Now())
 		s.mu.Unlock()

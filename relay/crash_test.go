@@ -187,6 +187,57 @@ func TestAKilledRelayIsTakenOverAndOrderIsKept(t *testing.T) {
 	})
 }
 
+// Torture, PostgreSQL, seed 1002: an operator ended a lease while a message was being
+// dispatched. It was cut short, and the next of its key was sent with the context that had
+// just ended.
+func TestNothingFollowsAMessageThatIsCutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, d := range map[string]func(*cutter) outbox.Dispatcher{
+			"one by one": func(c *cutter) outbox.Dispatcher { return outbox.DispatcherFunc(c.Dispatch) },
+			"batches":    func(c *cutter) outbox.Dispatcher { return c },
+		} {
+			store, c := newStore(t, memstore.Config{}), &cutter{}
+			f := &faulty{Store: store}
+			_, stop := start(t, f, d(c), Config{Lease: 3 * time.Second})
+			for n := range 3 {
+				enqueue(t, store, "k", n)
+			}
+			pass(time.Second)
+			f.down.Store(true) // until the lease has expired
+			pass(time.Minute)
+			f.down.Store(false)
+			pass(time.Minute)
+			stop()
+			if got := c.payloads(); !slices.Equal(got, []string{"0", "0", "1", "2"}) {
+				t.Errorf("%s: dispatched %v", name, got)
+			}
+		}
+	})
+}
+
+// A cutter hangs on the first message until it is cut short, and takes everything else.
+type cutter struct {
+	recorder
+	hung atomic.Bool
+}
+
+func (c *cutter) Dispatch(ctx context.Context, m outbox.DispatchedMessage) error {
+	err := c.recorder.Dispatch(ctx, m)
+	if c.hung.CompareAndSwap(false, true) {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return err
+}
+
+func (c *cutter) DispatchBatch(ctx context.Context, msgs []outbox.DispatchedMessage) []error {
+	errs := make([]error, len(msgs))
+	for i, m := range msgs {
+		errs[i] = c.Dispatch(ctx, m)
+	}
+	return errs
+}
+
 // F-13: what a relay that lost its lease finds out is discarded.
 func TestALostLeaseDiscardsOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -72,7 +72,7 @@ func (s *shift) startWorker(ctx context.Context) {
 
 func (s *shift) dispatchLoop(ctx context.Context) {
 	for {
-		it := s.await()
+		it := s.await(ctx)
 		if it == nil {
 			return
 		}
@@ -86,13 +86,14 @@ func (s *shift) dispatchGated(ctx context.Context, it *item) {
 	s.dispatchOne(ctx, it, it.circuit, s.cfg.DispatchTimeout)
 }
 
-// await returns the next message, or nil when the shift ends. A worker that finds
-// more wakes one more, so that as many run as there is work for.
-func (s *shift) await() *item {
+// await returns the next message, or nil when the shift ends: nothing starts under a
+// context that has ended. A worker that finds more wakes one more, so that as many run as
+// there is work for.
+func (s *shift) await(ctx context.Context) *item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
-		if s.stopping {
+		if s.stopping || ctx.Err() != nil {
 			return nil
 		}
 		if now := time.Now(); now.After(s.deadline) || s.halted() {
@@ -149,7 +150,7 @@ func (s *shift) dispatchOne(ctx context.Context, it *item, call *circuit, timeou
 // batchLoop dispatches what is ready in batches.
 func (s *shift) batchLoop(ctx context.Context, d outbox.BatchDispatcher) {
 	for {
-		items := s.awaitMany()
+		items := s.awaitMany(ctx)
 		if items == nil {
 			return
 		}
@@ -158,8 +159,8 @@ func (s *shift) batchLoop(ctx context.Context, d outbox.BatchDispatcher) {
 	}
 }
 
-func (s *shift) awaitMany() []*item {
-	it := s.await()
+func (s *shift) awaitMany(ctx context.Context) []*item {
+	it := s.await(ctx)
 	if it == nil {
 		return nil
 	}
@@ -254,11 +255,11 @@ func (s *shift) ended(ctx context.Context, call *circuit, items []*item, errs []
 	s.report(turns, stops)
 }
 
-// cutShort lets a running message go.
+// cutShort lets a running message go. Whether its destination has it is not known, so
+// nothing of its key follows it in this shift.
 func (l *ledger) cutShort(it *item) {
 	l.running--
 	l.release(it)
-	l.laneIdle(it.lane)
 }
 
 // protect calls a dispatcher with a deadline and turns a panic into an error.
