@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/go-outbox/outbox"
 )
 
 // The checker is itself checked: one that finds nothing proves nothing.
@@ -216,6 +218,15 @@ func TestCheckAllowsWhatTheGuaranteesAllow(t *testing.T) {
 			h.Limits.Retention = time.Second
 			h.Transitions = append(h.Transitions, Transition{Deleted: true, Event: id(1), Sequence: 1, WasPublished: true, Age: 2 * time.Second, Writer: "x"})
 			h.Final.Rows = h.Final.Rows[1:]
+		}},
+		{"a dead row that an operator purged", func(h *History) {
+			h.bury(4, "crash")
+			h.Transitions[3].IsPublished, h.Transitions[3].IsDead = false, true
+			h.Final.Rows = h.Final.Rows[:3]
+			h.Transitions = append(h.Transitions, Transition{
+				No: 5, Deleted: true, Event: id(4), Sequence: 4, WasDead: true, WasAttempts: 1, Writer: coordinator, At: h.BeganAt.Add(time.Minute),
+			})
+			h.Interventions = []Intervention{{Verb: outbox.VerbPurge, Status: outbox.StatusDead, At: 0, Done: int64(time.Hour)}}
 		}},
 		{"a refused delivery before the accepted one", func(h *History) {
 			h.deliver(1, 250)
