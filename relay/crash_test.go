@@ -187,6 +187,34 @@ func TestAKilledRelayIsTakenOverAndOrderIsKept(t *testing.T) {
 	})
 }
 
+func TestALeaseThatIsGivenBackIsTakenWithinHalfASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, sink := newStore(t, memstore.Config{}), &recorder{}
+		_, stopFirst := start(t, store, sink, Config{Instance: "first"})
+		pass(time.Minute)
+		_, stopSecond := start(t, store, sink, Config{Instance: "second"})
+		defer stopSecond()
+		pass(time.Minute)
+		stopFirst()
+		stopped := time.Now()
+		for !held(t, store, "second") {
+			pass(time.Millisecond)
+		}
+		if took := time.Since(stopped); took > 500*time.Millisecond {
+			t.Errorf("nobody held the lease for %s", took)
+		}
+	})
+}
+
+func held(t *testing.T, store outbox.Inspector, by string) bool {
+	t.Helper()
+	stats, err := store.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(stats.Leases) == 1 && stats.Leases[0].Instance == by && stats.Leases[0].Held
+}
+
 // Torture, PostgreSQL, seed 1002: an operator ended a lease while a message was being
 // dispatched. It was cut short, and the next of its key was sent with the context that had
 // just ended.

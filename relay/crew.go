@@ -11,6 +11,10 @@ import (
 	"github.com/go-outbox/outbox"
 )
 
+// standbyPoll is the longest wait of a spare relay between two looks at a lease: one that
+// is given back, as in a deployment, is not to lie about.
+const standbyPoll = 250 * time.Millisecond
+
 // A crew is the set of shifts that a relay runs: it takes leases until it has its
 // share, and gives one back when it has more. Nobody steals.
 type crew struct {
@@ -111,7 +115,7 @@ func (c *crew) tend(ctx context.Context) (time.Duration, error) {
 		switch {
 		case errors.Is(err, outbox.ErrLeaseHeld):
 			c.standBy(ctx)
-			return c.r.cfg.Poll, nil
+			return min(c.r.cfg.Poll, standbyPoll), nil
 		case err != nil && ctx.Err() != nil:
 			return 0, nil
 		case fatal(err):
