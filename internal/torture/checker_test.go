@@ -68,6 +68,14 @@ func TestCheckFindsEveryKindOfViolation(t *testing.T) {
 		}, Atomicity},
 
 		{"a second delivery for no reason", func(h *History) { h.deliver(1, 900) }, Duplicate},
+		{"a second delivery of what arrived long after a lease was lost", func(h *History) {
+			h.deliver(1, 9e9)
+			h.delivery(1).At = 2e9
+			h.LogLines = []LogLine{{Relay: "relay-1.1", At: h.BeganAt.Add(600 * time.Millisecond), Text: `{"msg":"lease lost"}`}}
+			for n := 2; n <= 4; n++ {
+				h.delivery(n).At += 9e9
+			}
+		}, Duplicate},
 		{"a second delivery long after a fault", func(h *History) {
 			h.deliver(1, 900)
 			h.strike(KillRelay, 100, 200, "relay-1.1")
@@ -209,6 +217,14 @@ func TestCheckAllowsWhatTheGuaranteesAllow(t *testing.T) {
 		{"a second delivery after a lost lease", func(h *History) {
 			h.deliver(1, 900)
 			h.LogLines = []LogLine{{Relay: "relay-1.1", At: h.BeganAt.Add(600), Text: `{"msg":"lease lost"}`}}
+		}},
+		{"a second delivery of what arrived when the lease had just been lost", func(h *History) {
+			h.deliver(1, 2e9)
+			h.delivery(1).At = 1e9
+			h.LogLines = []LogLine{{Relay: "relay-1.1", At: h.BeganAt.Add(600 * time.Millisecond), Text: `{"msg":"lease lost"}`}}
+			for n := 2; n <= 4; n++ {
+				h.delivery(n).At += 2e9
+			}
 		}},
 		{"a replay", func(h *History) {
 			h.operate(Transition{WasPublished: true, WasAttempts: 3, IsReplays: 1}, Intervention{})

@@ -64,6 +64,10 @@ func (c *checker) duplicates() {
 // lost its lease: it was stopped, or the machine is busy.
 const lateWord = int64(10 * time.Second)
 
+// onItsWay is how much later than that a delivery may arrive which the relay had begun
+// before: what is cut short has a second to notice.
+const onItsWay = int64(time.Second)
+
 // excuse says why an event was delivered again, or "".
 func (c *checker) excuse(before, again *Delivery) string {
 	if again.Replay > before.Replay {
@@ -81,7 +85,7 @@ func (c *checker) excuse(before, again *Delivery) string {
 	}
 	for _, name := range []string{before.Relay, again.Relay} {
 		for _, at := range c.lost[name] {
-			if at >= before.At && at <= again.At+lateWord {
+			if at >= before.At-onItsWay && at <= again.At+lateWord {
 				return "lease lost"
 			}
 		}
