@@ -226,6 +226,16 @@ func TestCheckAllowsWhatTheGuaranteesAllow(t *testing.T) {
 				h.delivery(n).At += 2e9
 			}
 		}},
+		{"an event again by one that woke up and then took its lease back", func(h *History) {
+			h.strike(PauseRelay, 350, 20e9, "relay-1.1")
+			h.Handovers = []Handover{
+				{Instance: "relay-1.1", Held: true, Epoch: 1, At: h.BeganAt},
+				{Instance: "relay-2.1", Held: true, Epoch: 2, At: h.BeganAt.Add(400)},
+				{Instance: "relay-1.1", Held: true, Epoch: 3, At: h.BeganAt.Add(10*time.Second + time.Millisecond)},
+			}
+			h.Transitions[3].At = h.BeganAt.Add(500)
+			h.deliver(1, 10e9)
+		}},
 		{"a replay", func(h *History) {
 			h.operate(Transition{WasPublished: true, WasAttempts: 3, IsReplays: 1}, Intervention{})
 			h.Replays = []Replay{{Event: id(1), At: 100, Done: 500}}

@@ -113,7 +113,7 @@ func follows(a, b *fate) bool {
 }
 
 // holderAt names who held the shard of a delivery's relay when it was made, and surely:
-// nobody took it within the next moment either.
+// it changed hands neither then nor within the next moment.
 func (c *checker) holderAt(d *Delivery) string {
 	shard, found := 0, false
 	holder := make(map[int]string)
@@ -122,7 +122,13 @@ func (c *checker) holderAt(d *Delivery) string {
 		if at > d.At+int64(time.Second) {
 			break
 		}
-		if l.Instance == d.Relay && l.Held && at <= d.At {
+		if at > d.At {
+			if found && l.Shard == shard {
+				return ""
+			}
+			continue
+		}
+		if l.Instance == d.Relay && l.Held {
 			shard, found = l.Shard, true
 		}
 		holder[l.Shard] = ""
