@@ -285,14 +285,13 @@ func (s *Store) get(ctx context.Context, q querier, id uuid.UUID) (*outbox.Recor
 	}
 	defer rows.Close()
 	var sc scanner
-	payloadType := rows.FieldDescriptions()[colPayload].DataTypeOID
 	if !rows.Next() {
 		if err := rows.Err(); err != nil {
 			return nil, time.Time{}, err
 		}
 		return nil, time.Time{}, outbox.ErrNotFound.With("event_id", fmt.Sprintf("%s is not in %s", id, s.cfg.Table))
 	}
-	r, now, err := sc.scanShown(rows.RawValues(), payloadType)
+	r, now, err := sc.scanShown(rows.RawValues(), rows.FieldDescriptions()[colPayload].DataTypeOID)
 	if err != nil {
 		return nil, now, err
 	}

@@ -456,6 +456,45 @@ func TestAChangedColumnTypeIsReadWithoutAReconnect(t *testing.T) {
 	}
 }
 
+// Torture under the race detector: a statement whose description is known is sent at
+// once, so its failure is only found where its first row is expected.
+func TestAStatementThatFailsLateIsAnErrorAndNoPanic(t *testing.T) {
+	cfg := testenv.Postgres(t).Pool(t).Config().Copy()
+	cfg.MaxConns = 1
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	store := newStore(t, pool, pgstore.Config{})
+	ids := enqueue(t, store, "a")
+	archive := outbox.PurgeRequest{
+		Published: time.Hour, Dead: time.Hour, Limit: 10, Archive: func(*outbox.Record) error { return nil },
+	}
+	list, err := store.List(t.Context(), outbox.Filter{Limit: 1})
+	if err != nil || len(list.Records) != 1 {
+		t.Fatalf("messages %v: %+v, %v", ids, list, err)
+	}
+	calls := map[string]func() error{
+		"get":   func() error { _, err := store.Get(t.Context(), list.Records[0].EventID); return err },
+		"list":  func() error { _, err := store.List(t.Context(), outbox.Filter{Limit: 1}); return err },
+		"keys":  func() error { _, err := store.Keys(t.Context(), 0, 10); return err },
+		"purge": func() error { _, err := store.Purge(t.Context(), archive); return err },
+	}
+	for name, call := range calls {
+		if err := call(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	exec(t, pool, `ALTER TABLE `+store.Table()+` RENAME TO gone`)
+
+	for name, call := range calls {
+		if err := call(); err == nil {
+			t.Errorf("%s: no error on a table that is gone", name)
+		}
+	}
+}
+
 func TestListenWakesOnceANotifierHasSent(t *testing.T) {
 	pool := testenv.Postgres(t).Pool(t)
 	store := newStore(t, pool, pgstore.Config{})

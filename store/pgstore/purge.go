@@ -169,9 +169,8 @@ func (p purge) records(ctx context.Context, statement string, args ...any) ([]*o
 	defer rows.Close()
 	var records []*outbox.Record
 	var sc scanner
-	payloadType := rows.FieldDescriptions()[colPayload].DataTypeOID
 	for rows.Next() {
-		r, _, err := sc.scanShown(rows.RawValues(), payloadType)
+		r, _, err := sc.scanShown(rows.RawValues(), rows.FieldDescriptions()[colPayload].DataTypeOID)
 		if err != nil {
 			return nil, err
 		}
