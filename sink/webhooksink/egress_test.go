@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -194,13 +195,14 @@ func TestTheTransportTrustsNothingItNeedNot(t *testing.T) {
 // DNS rebinding: the name was harmless when it was configured, and at the first dial.
 func TestANameThatMovesIntoThePrivateNetworkIsDeniedAtTheDial(t *testing.T) {
 	var reached atomic.Int32
-	private := newServer(t, "127.0.0.2:0", func(w http.ResponseWriter, _ *http.Request) { reached.Add(1) })
-	port := private.AddrPort().Port()
-	public := newServer(t, netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port).String(), func(w http.ResponseWriter, _ *http.Request) {
+	private, public := samePort(t, "127.0.0.2", "127.0.0.1")
+	serve(t, private, func(w http.ResponseWriter, _ *http.Request) { reached.Add(1) })
+	serve(t, public, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close") // so that the name is resolved again
 	})
+	port := public.Addr().(*net.TCPAddr).AddrPort().Port()
 	sink, err := New(Config{
-		URL: "http://hooks.example.com:" + portString(public), Secrets: []webhook.Secret{webhook.NewSecret()},
+		URL: fmt.Sprintf("http://hooks.example.com:%d", port), Secrets: []webhook.Secret{webhook.NewSecret()},
 		Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, Ports: []uint16{port},
 	})
 	if err != nil {
@@ -229,23 +231,32 @@ func TestANameThatMovesIntoThePrivateNetworkIsDeniedAtTheDial(t *testing.T) {
 	}
 }
 
-func newServer(t *testing.T, address string, handler http.HandlerFunc) *net.TCPAddr {
+// samePort listens on two addresses at the same port. One that is free at the first may
+// be taken at the second.
+func samePort(t *testing.T, first, second string) (a, b net.Listener) {
 	t.Helper()
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
+	var err error
+	for range 100 {
+		if a, err = net.Listen("tcp", first+":0"); err != nil {
+			break
+		}
+		port := a.Addr().(*net.TCPAddr).Port
+		if b, err = net.Listen("tcp", fmt.Sprintf("%s:%d", second, port)); err == nil {
+			return a, b
+		}
+		a.Close()
 	}
+	t.Fatal(err)
+	return nil, nil
+}
+
+func serve(t *testing.T, listener net.Listener, handler http.HandlerFunc) {
+	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
 	server.Listener.Close()
 	server.Listener = listener
 	server.Start()
 	t.Cleanup(server.Close)
-	return listener.Addr().(*net.TCPAddr)
-}
-
-func portString(a *net.TCPAddr) string {
-	_, port, _ := net.SplitHostPort(a.String())
-	return port
 }
 
 // A dnsServer answers every question for an IPv4 address with one.
