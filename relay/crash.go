@@ -13,6 +13,7 @@ import (
 
 const (
 	suspectGroup = 8               // messages dispatched together after one crash
+	aloneAfter   = 2               // crashes, after which each message is dispatched alone
 	soloTimeout  = 5 * time.Second // bounds a dispatch alone in the process
 	soloBeat     = time.Second     // after this long a solo dispatch is not what kills the process
 	suspectPoll  = 20 * time.Millisecond
@@ -93,10 +94,10 @@ func (l *ledger) adopt(orphans []outbox.Orphan, records map[int64]*outbox.Record
 		switch {
 		case o.Crashes == 0 || len(items) == 0:
 			step.Done = append(step.Done, o.No) // ordinary messages again
-		case o.Solo && o.Lost:
+		case o.Solo && o.Crashes > aloneAfter: // also if an owner learned it and could not write it down
 			step.Done = append(step.Done, o.No)
 			step.Outcomes = append(step.Outcomes, l.lostSolo(items[0], o.Beat))
-		case o.Crashes == 1 && len(items) <= suspectGroup, o.Crashes > 1 && o.Solo:
+		case o.Crashes < aloneAfter && len(items) <= suspectGroup, o.Solo:
 			l.suspect(&batch{no: o.No, items: items, crashes: o.Crashes, solo: o.Solo})
 		default:
 			step.Done = append(step.Done, o.No)
@@ -124,12 +125,12 @@ func (l *ledger) holdSuspects() {
 
 func (l *ledger) split(items []*item, crashes int) []*batch {
 	size := suspectGroup
-	if crashes > 1 {
+	if crashes >= aloneAfter {
 		size = 1
 	}
 	var groups []*batch
 	for group := range slices.Chunk(items, size) {
-		b := &batch{no: l.nextNo, items: slices.Clone(group), crashes: crashes, solo: crashes > 1}
+		b := &batch{no: l.nextNo, items: slices.Clone(group), crashes: crashes, solo: crashes >= aloneAfter}
 		l.nextNo++
 		l.suspect(b)
 		groups = append(groups, b)

@@ -61,6 +61,23 @@ func (p *process) live(t *testing.T, d outbox.Dispatcher, cfg Config, limit time
 // F-22: a message that ends its process is dead after at most three processes, and
 // nobody else is, even with a single attempt.
 func TestAMessageThatEndsItsProcessIsIsolated(t *testing.T) {
+	t.Run("its successor recovers", func(t *testing.T) { testIsolation(t, func(*testing.T, outbox.Store) {}) })
+	t.Run("its successor is killed before it has written the verdict", func(t *testing.T) {
+		testIsolation(t, func(t *testing.T, store outbox.Store) {
+			p := newProcess(store)
+			p.store.before = func(op string) error {
+				if op != "step" {
+					return nil
+				}
+				p.die()
+				return errDown
+			}
+			p.live(t, &recorder{}, Config{Lease: 3 * time.Second}, time.Minute)
+		})
+	})
+}
+
+func testIsolation(t *testing.T, afterDeath func(*testing.T, outbox.Store)) {
 	synctest.Test(t, func(t *testing.T) {
 		store, sink := newStore(t, memstore.Config{}), &recorder{}
 		var ids []uuid.UUID
@@ -91,6 +108,7 @@ func TestAMessageThatEndsItsProcessIsIsolated(t *testing.T) {
 				break
 			}
 			deaths++
+			afterDeath(t, store)
 		}
 		if deaths == 0 || deaths > 3 {
 			t.Fatalf("the poison message cost %d processes, want 1 to 3", deaths)
