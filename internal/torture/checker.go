@@ -398,7 +398,7 @@ func (c *checker) limbo() {
 		}
 	}
 	for _, held := range c.Final.Held {
-		if !c.gaveUp(held.By) {
+		if !c.gaveUp(held) {
 			c.fail(Limbo, "%s still holds shard %d after a clean stop", held.By, held.Shard)
 		}
 	}
@@ -410,12 +410,22 @@ func (c *checker) limbo() {
 	}
 }
 
-// gaveUp: the relay said that it could not give its lease back in time. That happens on
-// a busy machine, and then the lease expires.
-func (c *checker) gaveUp(name string) bool {
-	return slices.ContainsFunc(c.LogLines, func(l LogLine) bool {
-		return l.Relay == name && strings.Contains(l.Text, `"lease lost"`) && strings.Contains(l.Text, `"release:`)
-	})
+// gaveUp: the last that the relay said of a lease is that it could not renew it, or give
+// it back, in time. That happens on a busy machine, and then the lease expires.
+func (c *checker) gaveUp(lease Held) bool {
+	lost := false
+	for _, l := range c.LogLines {
+		if l.Relay != lease.By || !strings.Contains(l.Text, fmt.Sprintf(`"shard":%d,`, lease.Shard)) {
+			continue
+		}
+		switch {
+		case strings.Contains(l.Text, `"lease acquired"`), strings.Contains(l.Text, `"lease handed over"`):
+			lost = false
+		case strings.Contains(l.Text, `"lease lost"`):
+			lost = strings.Contains(l.Text, `"release:`) || strings.Contains(l.Text, "could not be renewed in time")
+		}
+	}
+	return lost
 }
 
 // noise allows each relay a line per second of an outage, and in a short one that the

@@ -173,6 +173,13 @@ func TestCheckFindsEveryKindOfViolation(t *testing.T) {
 		{"an advisory lock", func(h *History) { h.Final.Leftovers = []string{"advisory lock"} }, Limbo},
 		{"a pending row", func(h *History) { h.Final.Rows[0].Published = false }, Limbo},
 		{"a lease that is still held", func(h *History) { h.Final.Held = []Held{{By: "relay-2.1"}} }, Limbo},
+		{"a lease that is still held, after one that expired", func(h *History) {
+			h.Final.Held = []Held{{By: "relay-2.1"}}
+			h.LogLines = []LogLine{
+				{Relay: "relay-2.1", Text: `{"msg":"lease lost","shard":0,"epoch":2,"err":"lease lost: it could not be renewed in time"}`},
+				{Relay: "relay-2.1", Text: `{"msg":"lease acquired","shard":0,"epoch":3}`},
+			}
+		}, Limbo},
 		{"a batch that is still recorded", func(h *History) { h.Final.Batches = 1 }, Limbo},
 
 		{"a line for every failed poll", func(h *History) { h.say(4, 5) }, Noise},
@@ -281,7 +288,15 @@ func TestCheckAllowsWhatTheGuaranteesAllow(t *testing.T) {
 		{"a few lines in a short outage", func(h *History) { h.say(1, 3) }},
 		{"a lease whose release failed", func(h *History) {
 			h.Final.Held = []Held{{By: "relay-2.1"}}
-			h.LogLines = []LogLine{{Relay: "relay-2.1", Text: `{"msg":"lease lost","err":"release: release: context deadline exceeded"}`}}
+			h.LogLines = []LogLine{{Relay: "relay-2.1", Text: `{"msg":"lease lost","shard":0,"epoch":2,"err":"release: release: context deadline exceeded"}`}}
+		}},
+		{"a lease that expired before the stop", func(h *History) {
+			h.Final.Held = []Held{{By: "relay-2.1", Shard: 1}}
+			h.LogLines = []LogLine{
+				{Relay: "relay-2.1", Text: `{"msg":"lease acquired","shard":1,"epoch":2}`},
+				{Relay: "relay-2.1", Text: `{"msg":"lease lost","shard":1,"epoch":2,"err":"lease lost: it could not be renewed in time"}`},
+				{Relay: "relay-2.1", Text: `{"msg":"lease handed over","shard":0,"epoch":2}`},
+			}
 		}},
 		{"epochs of two shards", func(h *History) { h.Transitions[3].Shard, h.Transitions[3].Epoch = 1, 1 }},
 	}
