@@ -172,10 +172,11 @@ BEGIN
 END`,
 }
 
-// mysqlLeftovers are transactions that no stopped program leaves on a server.
+// mysqlLeftovers are transactions that no stopped program leaves in a database.
 const mysqlLeftovers = `
-SELECT CONCAT('a transaction of connection ', trx_mysql_thread_id) FROM information_schema.innodb_trx
-WHERE trx_mysql_thread_id <> CONNECTION_ID()`
+SELECT CONCAT('a transaction of connection ', p.id)
+FROM information_schema.innodb_trx JOIN information_schema.processlist p ON p.id = trx_mysql_thread_id
+WHERE p.db = DATABASE() AND p.id <> CONNECTION_ID()`
 
 // mysqlConnections counts the connections of each process.
 const mysqlConnections = `

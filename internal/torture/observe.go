@@ -154,10 +154,11 @@ const postgresConnections = `
 SELECT application_name, count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND backend_type = 'client backend' GROUP BY 1`
 
-// postgresLeftovers are what no stopped program leaves on a server.
+// postgresLeftovers are what no stopped program leaves in a database.
 const postgresLeftovers = `
-SELECT 'advisory lock of process ' || pid FROM pg_locks WHERE locktype = 'advisory'
-UNION ALL SELECT 'prepared transaction ' || gid FROM pg_prepared_xacts
+SELECT 'advisory lock of process ' || pid FROM pg_locks JOIN pg_database d ON d.oid = database
+  WHERE locktype = 'advisory' AND d.datname = current_database()
+UNION ALL SELECT 'prepared transaction ' || gid FROM pg_prepared_xacts WHERE database = current_database()
 UNION ALL SELECT application_name || ' is ' || state FROM pg_stat_activity
   WHERE datname = current_database() AND state LIKE 'idle in transaction%'`
 
