@@ -2,6 +2,7 @@ package bulk
 
 import (
 	"cmp"
+	"database/sql"
 	"slices"
 	"time"
 
@@ -33,6 +34,18 @@ func (t *Tenants) Add(part string, looked int, c outbox.TenantCount) {
 	sum.Dead += c.Dead
 	sum.OldestPending = max(sum.OldestPending, c.OldestPending)
 	t.counts[c.TenantID] = sum
+}
+
+// Scan adds a row of database/sql: a tenant, at how many messages was looked, how many
+// are pending and dead, and the age of the oldest.
+func (t *Tenants) Scan(part string, rows *sql.Rows) error {
+	var c outbox.TenantCount
+	var looked int
+	var age int64
+	err := rows.Scan(&c.TenantID, &looked, &c.Pending, &c.Dead, &age)
+	c.OldestPending = Age(age)
+	t.Add(part, looked, c)
+	return err
 }
 
 // Top are the tenants with the most messages.

@@ -14,15 +14,7 @@ func (s *Store) Tenants(ctx context.Context, limit int) (outbox.Tenants, error) 
 	err := s.snapshot(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		t = bulk.NewTenants(s.countCap)
 		for part, statement := range map[string]string{"fresh": s.sql.TenantsFresh, "held": s.sql.TenantsHeld, "dead": s.sql.TenantsDead} {
-			err := each(ctx, tx, func(rows *sql.Rows) error {
-				var c outbox.TenantCount
-				var looked int
-				var age int64
-				err := rows.Scan(&c.TenantID, &looked, &c.Pending, &c.Dead, &age)
-				c.OldestPending = bulk.Age(age)
-				t.Add(part, looked, c)
-				return err
-			}, statement, s.countCap)
+			err := each(ctx, tx, func(rows *sql.Rows) error { return t.Scan(part, rows) }, statement, s.countCap)
 			if err != nil {
 				return err
 			}

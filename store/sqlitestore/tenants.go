@@ -16,15 +16,7 @@ func (s *Store) Tenants(ctx context.Context, limit int) (outbox.Tenants, error) 
 		t = bulk.NewTenants(s.countCap)
 		now := s.now()
 		for part, statement := range map[string]string{"fresh": s.sql.TenantsFresh, "held": s.sql.TenantsHeld, "dead": s.sql.TenantsDead} {
-			err := each(ctx, conn, func(rows *sql.Rows) error {
-				var c outbox.TenantCount
-				var looked int
-				var age int64
-				err := rows.Scan(&c.TenantID, &looked, &c.Pending, &c.Dead, &age)
-				c.OldestPending = bulk.Age(age)
-				t.Add(part, looked, c)
-				return err
-			}, statement, s.countCap, now)
+			err := each(ctx, conn, func(rows *sql.Rows) error { return t.Scan(part, rows) }, statement, s.countCap, now)
 			if err != nil {
 				return err
 			}
