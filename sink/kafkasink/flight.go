@@ -139,7 +139,7 @@ func (s *Sink) await(ctx context.Context, f *flight) error {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", errOverdue, context.Cause(ctx))
 		case <-timer.C:
-			if err := s.brokers.ask(ctx, s.client); err != nil {
+			if err := s.brokers.ask(ctx, s.client); err != nil && !errors.Is(err, errUnknown) {
 				return outbox.Unavailable(fmt.Errorf("no broker answers: %w", err))
 			}
 			timer.Reset(s.probeAfter)
