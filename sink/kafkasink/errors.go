@@ -60,7 +60,7 @@ func blamesOneOfMany(err error) bool {
 // fault of one partition or message.
 func (s *Sink) judge(ctx context.Context, err error) error {
 	if isTimeout(err) && ctx.Err() == nil {
-		if away := s.brokers.ask(ctx, s.client); away != nil {
+		if away := s.brokers.ask(ctx, s.client); away != nil && !errors.Is(away, errUnknown) {
 			return outbox.Unavailable(fmt.Errorf("%w: no broker answers: %w", err, away))
 		}
 	}

@@ -435,19 +435,29 @@ func TestWhatIsReportedAsDeliveredIsThere(t *testing.T) {
 	)
 	sink := newSink(t, newClientWith(t, []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.Dialer(brittle)}))
 
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
 	var missed atomic.Int64
 	var group sync.WaitGroup
 	for w := range workers {
 		group.Go(func() {
-			for first := w * batch; first < total; first += workers * batch {
+			for first := w * batch; first < total && ctx.Err() == nil; first += workers * batch {
 				if first%(40*workers*batch) == 0 {
 					cluster.ShufflePartitionLeaders()
 				}
-				missed.Add(untilDelivered(t, sink, first, min(batch, total-first)))
+				n, err := untilDelivered(ctx, sink, first, min(batch, total-first))
+				missed.Add(n)
+				if err != nil {
+					t.Error(err)
+					stop() // the others would get stuck as well, one batch after the other
+				}
 			}
 		})
 	}
 	group.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
 
 	found := map[int64]int{}
 	for _, r := range read(t, topic, cluster.ListenAddrs()...) {
@@ -468,36 +478,36 @@ func oneIn(n int) func(kmsg.Request) bool {
 	return func(kmsg.Request) bool { return rand.IntN(n) == 0 }
 }
 
-// untilDelivered plays the relay for a batch, and counts results that were errors.
-func untilDelivered(t *testing.T, sink *kafkasink.Sink, first, n int) (missed int64) {
+// untilDelivered plays the relay for a batch, and counts results that were errors. It
+// gives up after two minutes: a client may be stuck for one (see TestAStuckClientBeginsAnew).
+func untilDelivered(ctx context.Context, sink *kafkasink.Sink, first, n int) (missed int64, err error) {
 	left := make([]outbox.DispatchedMessage, n)
 	for i := range left {
 		left[i] = message(topic, first+i)
 	}
-	for deadline := time.Now().Add(2 * time.Minute); len(left) > 0; {
+	last := map[string]error{} // by key
+	for deadline := time.Now().Add(2 * time.Minute); len(left) > 0 && ctx.Err() == nil; {
 		if time.Now().After(deadline) {
-			t.Errorf("%d messages are stuck", len(left))
-			return missed
+			return missed, fmt.Errorf("%d messages are stuck: %v", len(left), last)
 		}
 		limit := 20 * time.Second
 		if rand.IntN(20) == 0 {
 			limit = time.Duration(rand.IntN(10)) * time.Millisecond
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), limit)
-		errs := sink.DispatchBatch(ctx, left)
+		limited, cancel := context.WithTimeout(ctx, limit)
+		errs := sink.DispatchBatch(limited, left)
 		cancel()
-		left = slices.DeleteFunc(left, func(outbox.DispatchedMessage) bool {
-			err := errs[0]
-			errs = errs[1:]
+		clear(last)
+		for i, err := range errs {
 			if outbox.IsPermanent(err) {
-				t.Errorf("a message died: %v", err)
-				return true
+				return missed, fmt.Errorf("a message died: %w", err)
 			}
 			if err != nil {
 				missed++
+				last[left[i].Meta.Key] = err
 			}
-			return err == nil
-		})
+		}
+		left = slices.DeleteFunc(left, func(msg outbox.DispatchedMessage) bool { return last[msg.Meta.Key] == nil })
 	}
-	return missed
+	return missed, nil
 }

@@ -32,6 +32,10 @@ type shipment struct {
 	overdue bool // its dispatch has given up
 	waiting []*flight
 	first   [1]*flight // where waiting begins
+
+	client  *kgo.Client
+	start   int           // of Sink.starts, when the client got it
+	watched time.Duration // see watch
 }
 
 // A flight is a dispatch that waits for shipments.
@@ -48,7 +52,7 @@ func (s *Sink) send(ctx context.Context, client *kgo.Client, parcels []*parcel) 
 		return false
 	}
 	shipments := s.board(ctx, client, parcels)
-	gaveUp := s.await(ctx, shipments.flight)
+	gaveUp := s.await(ctx, shipments)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,6 +81,7 @@ func (s *Sink) board(ctx context.Context, client *kgo.Client, parcels []*parcel)
 			b.of[i].join(b.flight)
 		}
 	}
+	start := s.starts
 	s.mu.Unlock()
 
 	// The client may have to keep the record for longer than the caller waits.
@@ -85,14 +90,25 @@ func (s *Sink) board(ctx context.Context, client *kgo.Client, parcels []*parcel)
 		if b.of[i] != nil {
 			continue
 		}
-		c := &shipment{}
+		c := &shipment{client: client, start: start}
 		c.first[0] = b.flight
 		c.waiting = c.first[:]
 		b.of[i] = c
-		p.record.Context, p.record.Timestamp = nil, time.Time{} // if it was sent before
-		client.TryProduce(uncancelled, &p.record, func(_ *kgo.Record, err error) { s.land(p.id, c, err) })
+		s.load(uncancelled, c, p)
 	}
 	return b
+}
+
+// load gives a parcel to the client of its shipment, and again if that begins anew.
+func (s *Sink) load(ctx context.Context, c *shipment, p *parcel) {
+	p.record.Context, p.record.Timestamp = nil, time.Time{} // if it was sent before
+	c.client.TryProduce(ctx, &p.record, func(_ *kgo.Record, err error) {
+		if s.startedAnew(c, err) {
+			s.load(ctx, c, p)
+			return
+		}
+		s.land(p.id, c, err)
+	})
 }
 
 // land is what the client calls when it is done with a record.
@@ -129,19 +145,27 @@ func (f *flight) arrive() {
 var errOverdue = errors.New("not acknowledged in time; it may still arrive")
 
 // await returns nil when all of a flight has landed, or why it does not wait longer.
-func (s *Sink) await(ctx context.Context, f *flight) error {
+func (s *Sink) await(ctx context.Context, b boarded) error {
 	timer := time.NewTimer(s.probeAfter)
 	defer timer.Stop()
+	last := time.Now()
 	for {
 		select {
-		case <-f.done:
+		case <-b.flight.done:
 			return nil
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", errOverdue, context.Cause(ctx))
 		case <-timer.C:
-			if err := s.brokers.ask(ctx, s.client); err != nil {
+			err := s.brokers.ask(ctx, s.client)
+			now := time.Now()
+			switch {
+			case err == nil:
+				s.watch(b.of, now.Sub(last))
+			case !errors.Is(err, errUnknown):
+				s.unwatch(b.of)
 				return outbox.Unavailable(fmt.Errorf("no broker answers: %w", err))
 			}
+			last = now
 			timer.Reset(s.probeAfter)
 		}
 	}

@@ -11,7 +11,9 @@
 // has it, and would have to give up its sequence numbers. A dispatch that runs out of
 // time leaves its record with the client and says that nobody knows; when the message
 // is dispatched again, it waits for the same record. So an outage makes no duplicates
-// while the process lives. After a restart, or when another relay takes over, messages
+// while the process lives, with one exception: if a record is not acknowledged for a
+// minute or more (three attempts) while brokers answer, the client may be stuck, and
+// all that it has is sent again, in order and perhaps twice. After a restart, or when another relay takes over, messages
 // may be sent twice, and a record that the old process still had in flight may arrive
 // after its successors: consumers deduplicate on the event id.
 //
@@ -56,16 +58,19 @@ type Sink struct {
 	owned         bool          // Open made the client
 	recordTimeout time.Duration // the client's, 0 for none
 	probeAfter    time.Duration
+	stuckAfter    time.Duration
 	brokers       probe
 	apart         apart
 
 	mu      sync.Mutex // guards every parcel and flight
 	overdue overdue
+	starts  int // how often a client had to begin anew
 }
 
 // New makes a sink of a client, which stays the caller's and must be used for nothing
-// that consumes. It does no I/O and reports every mistake at once. [Options] are good
-// ones for the client.
+// that consumes. If it gets stuck, records of the caller's own fail with
+// [kgo.ErrAborting]. New does no I/O and reports every mistake at once. [Options] are
+// good ones for the client.
 func New(client *kgo.Client, cfg Config) (*Sink, error) {
 	if err := errors.Join(validate(client)...); err != nil {
 		return nil, err
@@ -79,7 +84,7 @@ func New(client *kgo.Client, cfg Config) (*Sink, error) {
 	recordTimeout, _ := client.OptValue(kgo.RecordDeliveryTimeout).(time.Duration)
 	return &Sink{
 		client: client, recordTimeout: recordTimeout,
-		probeAfter: cfg.ProbeAfter, apart: newApart(client),
+		probeAfter: cfg.ProbeAfter, stuckAfter: stuckAfter(client), apart: newApart(client),
 	}, nil
 }
 

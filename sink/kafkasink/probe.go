@@ -2,6 +2,7 @@ package kafkasink
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -27,34 +28,38 @@ type probe struct {
 }
 
 type question struct {
-	answered chan struct{}
-	err      error
+	closed chan struct{} // when nobody asks any more
+	err    error
 }
 
-// ask returns nil when a broker answers, or when ctx ends before anybody knows.
+// errUnknown says that whoever asked ran out of time.
+var errUnknown = errors.New("nobody knows whether a broker answers")
+
+// ask returns nil when a broker answers, and errUnknown when the time of whoever asks
+// ends before.
 func (p *probe) ask(ctx context.Context, client *kgo.Client) error {
 	p.mu.Lock()
 	if q := p.current; q != nil {
 		p.mu.Unlock()
 		select {
-		case <-q.answered:
+		case <-q.closed:
 			return q.err
 		case <-ctx.Done():
-			return nil
+			return errUnknown
 		}
 	}
-	q := &question{answered: make(chan struct{})}
+	q := &question{closed: make(chan struct{})}
 	p.current = q
 	p.mu.Unlock()
 
-	err := ping(ctx, client)
-	if ctx.Err() == nil {
-		q.err = err
+	q.err = ping(ctx, client)
+	if q.err != nil && ctx.Err() != nil {
+		q.err = errUnknown
 	}
 	p.mu.Lock()
 	p.current = nil
 	p.mu.Unlock()
-	close(q.answered)
+	close(q.closed)
 	return q.err
 }
 
