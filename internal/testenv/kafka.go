@@ -115,8 +115,10 @@ func (k *KafkaNode) Topic(t testing.TB, partitions int32, settings ...string) st
 	}
 	name := databaseName(t)
 	err := k.administer(func(ctx context.Context, admin *kadm.Client) error {
-		_, err := admin.CreateTopic(ctx, partitions, 1, configs, name)
-		return err
+		if _, err := admin.CreateTopic(ctx, partitions, 1, configs, name); err != nil {
+			return err
+		}
+		return awaitLeaders(ctx, admin, name)
 	})
 	if err != nil {
 		t.Fatalf("create topic: %v", err)
@@ -131,13 +133,31 @@ func (k *KafkaNode) Topic(t testing.TB, partitions int32, settings ...string) st
 	return name
 }
 
+// awaitLeaders waits until every partition of a new topic has a leader.
+func awaitLeaders(ctx context.Context, admin *kadm.Client, topic string) error {
+	for {
+		ends, err := admin.ListEndOffsets(ctx, topic)
+		if err == nil {
+			err = ends.Error()
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
 func (k *KafkaNode) administer(do func(context.Context, *kadm.Client) error) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(k.address), kgo.RetryTimeout(5*time.Second))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	return do(ctx, kadm.NewClient(client))
 }

@@ -369,7 +369,9 @@ func refusedInParts(t *testing.T, topic string, brokers ...string) {
 		msgs[i].Payload = incompressible(size)
 	}
 
-	errs := sink.DispatchBatch(t.Context(), msgs)
+	// A client that was refused may send requests behind it empty, which Kafka was seen
+	// not to answer: then it waits for 15 s, and the messages are to be tried again.
+	errs := settle(t, sink, 20*time.Second, msgs)
 
 	for i, err := range errs {
 		want := outbox.VerdictDelivered

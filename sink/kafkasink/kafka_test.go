@@ -26,11 +26,7 @@ func TestKafkasOwnConsumerReadsWhatWasSent(t *testing.T) {
 	msgs := messages(topic, 50)
 	msgs[7].Meta.Key, msgs[7].Meta.Headers = "ключ 7", map[string]string{"ce_id": "7", "x-source": "checkout"}
 	msgs[8].Meta.Key = ""
-	for i, err := range sink.DispatchBatch(t.Context(), msgs) {
-		if err != nil {
-			t.Fatalf("message %d: %v", i, err)
-		}
-	}
+	reDispatch(t, sink, msgs)
 
 	lines := broker.Console(t, topic, len(msgs))
 
@@ -121,24 +117,35 @@ func TestKafkaIsKilledUnderLoad(t *testing.T) {
 }
 
 // reDispatch plays the relay: what was not delivered is dispatched again.
-func reDispatch(t *testing.T, sink *kafkasink.Sink, left []outbox.DispatchedMessage) {
-	for deadline := time.Now().Add(time.Minute); len(left) > 0; {
-		if time.Now().After(deadline) {
-			t.Errorf("%d messages are stuck", len(left))
-			return
+func reDispatch(t *testing.T, sink *kafkasink.Sink, msgs []outbox.DispatchedMessage) {
+	for _, err := range settle(t, sink, 5*time.Second, msgs) {
+		if err != nil {
+			t.Errorf("a message was not delivered: %v", err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		errs := sink.DispatchBatch(ctx, left)
-		cancel()
-		var again []outbox.DispatchedMessage
-		for i, err := range errs {
-			if outbox.IsPermanent(err) {
-				t.Errorf("a message died: %v", err)
-			}
-			if err != nil {
-				again = append(again, left[i])
-			}
-		}
-		left = again
 	}
+}
+
+// settle plays the relay for a minute: it dispatches again what is to be tried again, and
+// returns the last word on each message.
+func settle(t *testing.T, sink *kafkasink.Sink, limit time.Duration, msgs []outbox.DispatchedMessage) []error {
+	t.Helper()
+	last := make([]error, len(msgs))
+	left := make([]int, len(msgs))
+	for i := range left {
+		left[i] = i
+	}
+	for end := time.Now().Add(time.Minute); len(left) > 0 && time.Now().Before(end); {
+		batch := make([]outbox.DispatchedMessage, len(left))
+		for i, at := range left {
+			batch[i] = msgs[at]
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		errs := sink.DispatchBatch(ctx, batch)
+		cancel()
+		for i, at := range left {
+			last[at] = errs[i]
+		}
+		left = slices.DeleteFunc(left, func(at int) bool { return last[at] == nil || outbox.IsPermanent(last[at]) })
+	}
+	return last
 }
