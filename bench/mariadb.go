@@ -30,9 +30,9 @@ var mariadbSettings = []string{
 
 func mariadbDatabase() sqlDatabase {
 	server := &mariadb{}
-	keep := ourMariaDB("go-sql-driver with interpolateParams; innodb_flush_log_at_trx_commit=1; "+throughput+", rows kept", tuned())
+	keep := ourMariaDB("go-sql-driver with interpolateParams; innodb_flush_log_at_trx_commit=1; "+narrowThroughput+", rows kept", narrow(tuned()))
 	keep.enqueues, keep.keeps = true, true
-	remove := ourMariaDB("the same, rows deleted", deleting(tuned()))
+	remove := ourMariaDB("the same, rows deleted", deleting(narrow(tuned())))
 	remove.deletes = true
 	return sqlDatabase{
 		name: "mariadb", conns: []int{1, 16}, count: func(z sizes) int { return z.mariadb },

@@ -88,7 +88,7 @@ func (d destination) group() group {
 	return g
 }
 
-const sinkSettings = "batch 1000, window 8000, 256 dispatches at once, rows kept"
+const sinkSettings = "batch 1000, window 32,000, 256 dispatches at once, rows kept"
 
 // cell gives fn a loaded database and an empty destination.
 func (r *sinkRun) cell(s system, fn func(ctx context.Context, s system, q *oursQueue, count int) (float64, error)) cell {

@@ -15,9 +15,9 @@ import (
 )
 
 func sqliteDatabase() sqlDatabase {
-	keep := ourSQLite("modernc.org/sqlite, WAL, synchronous=FULL; "+throughput+", rows kept", tuned())
+	keep := ourSQLite("modernc.org/sqlite, WAL, synchronous=FULL; "+narrowThroughput+", rows kept", narrow(tuned()))
 	keep.enqueues, keep.keeps = true, true
-	remove := ourSQLite("the same, rows deleted", deleting(tuned()))
+	remove := ourSQLite("the same, rows deleted", deleting(narrow(tuned())))
 	remove.deletes = true
 	return sqlDatabase{
 		name: "sqlite", conns: []int{1}, count: func(z sizes) int { return z.sqlite }, open: openSQLite,

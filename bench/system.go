@@ -37,20 +37,23 @@ type system struct {
 	yardstick bool
 }
 
-const throughput = "batch 1000, window 8000, a dispatcher that takes batches"
+const (
+	throughput       = "batch 1000, window 32,000, a dispatcher that takes batches"
+	narrowThroughput = "batch 1000, window 8000, a dispatcher that takes batches"
+)
 
 // The systems. Ours has a row per setting that a workload needs; all of them are
 // reported as "outbox".
 var (
 	ourKeep    = ours(throughput+", rows kept", oursConfig{cfg: tuned(), batch: true})
 	ourDelete  = ours(throughput+", rows deleted when published", oursConfig{cfg: deleting(tuned()), batch: true})
-	ourKeep1ms = ours("batch 1000, window 8000, 1000 dispatches at once, rows kept", oursConfig{cfg: wide(tuned())})
+	ourKeep1ms = ours("batch 1000, window 32,000, 1000 dispatches at once, rows kept", oursConfig{cfg: wide(tuned())})
 	ourDefault = ours("default settings", oursConfig{})
 	ourVerb    = ours(throughput+", on the table of literal, rows kept", oursConfig{cfg: tuned(), batch: true, verbatim: true})
 	ourVerbDel = ours(throughput+", on the table of literal, rows deleted", oursConfig{cfg: deleting(tuned()), batch: true, verbatim: true})
 	// ourSingle shows what a call for each message costs.
 	ourSingle = system{
-		name: "outbox_single", settings: "batch 1000, window 8000, 256 dispatches at once, one message per call, rows deleted",
+		name: "outbox_single", settings: "batch 1000, window 32,000, 256 dispatches at once, one message per call, rows deleted",
 		settles: true, open: ours("", oursConfig{cfg: deleting(tuned())}).open,
 	}
 
