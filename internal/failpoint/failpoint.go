@@ -35,7 +35,8 @@ const (
 	Purged = "purged"
 )
 
-// Migrating: a statement of a migration has been executed. It is no place of a relay.
+// Migrating is the place where a statement of a migration has been executed. It is no
+// place of a relay.
 const Migrating = "migrating"
 
 // Names lists the places of a relay.

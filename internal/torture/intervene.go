@@ -115,7 +115,7 @@ func (r *Run) driveJob(ctx context.Context, req outbox.JobRequest) error {
 func (r *Run) pauseTable(ctx context.Context, dice *rand.Rand) {
 	r.apply(ctx, outbox.Action{Verb: outbox.VerbPause})
 	wait(ctx, between(dice, 0, 8*time.Second))
-	r.resume()
+	r.resume() //nolint:contextcheck // see its comment
 }
 
 // resume ends a pause, whatever is broken just now and also when the operator is being

@@ -383,7 +383,7 @@ func (r *Run) linkAttack(kind string, latency int, streams ...string) func(conte
 			toxins = append(toxins, toxin{Type: kind, Stream: stream, Attributes: attributes})
 		}
 		d := between(dice, 100*time.Millisecond, 3*r.history.Limits.Lease/2)
-		r.poisoned(p.link, toxins, func() { wait(ctx, d) })
+		r.poisoned(p.link, toxins, func() { wait(ctx, d) }) //nolint:contextcheck // a link is cured also when the run is given up
 		return Fault{Targets: []string{p.Name()}, Hit: busy, Detail: fmt.Sprintf("%s for %s", p.Name(), d.Round(time.Millisecond))}
 	}
 }
@@ -394,7 +394,7 @@ func (r *Run) poisoned(l *Link, toxins []toxin, meanwhile func()) {
 		r.t.Error(err)
 		return
 	}
-	defer cure() //nolint:contextcheck // a link is cured also when the run is given up
+	defer cure()
 	meanwhile()
 }
 
@@ -403,6 +403,7 @@ func (r *Run) swizzle(ctx context.Context, dice *rand.Rand) Fault {
 	var f Fault
 	cures := make([]func(), len(r.relays))
 	for _, i := range dice.Perm(len(r.relays)) {
+		//nolint:contextcheck // a link is cured also when the run is given up
 		cure, err := r.relays[i].link.poison(toxin{Type: "timeout", Stream: "downstream", Attributes: map[string]int{"timeout": 0}})
 		if err != nil {
 			r.t.Error(err)

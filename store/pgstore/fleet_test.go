@@ -1,12 +1,13 @@
 package pgstore_test
 
 import (
-	"github.com/go-outbox/outbox"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/go-outbox/outbox"
 	"github.com/go-outbox/outbox/internal/testenv"
 	"github.com/go-outbox/outbox/store/pgstore"
 )

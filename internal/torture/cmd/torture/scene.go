@@ -79,7 +79,7 @@ func (s *scene) Fatalf(format string, args ...any) { s.Fatal(fmt.Sprintf(format,
 func (s *scene) Skip(args ...any) { s.Fatal(args...) } // a run that is asked for is wanted
 
 func (s *scene) TempDir() string {
-	dir, err := os.MkdirTemp("", "torture-*") //nolint:usetesting // there is no test
+	dir, err := os.MkdirTemp("", "torture-*")
 	if err != nil {
 		s.Fatal(err)
 	}
