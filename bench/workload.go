@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +79,7 @@ type cell struct {
 type group struct {
 	quick bool
 	cells []cell
-	// repetitions, when not 0, are instead of the run's.
+	// repetitions are the least; the run may ask for more.
 	repetitions int
 	// missing says why the group cannot run on this machine. Nil for one that can
 	// wherever there is PostgreSQL.
@@ -127,7 +126,7 @@ func (b *bench) group(ctx context.Context, g group) error {
 	if ready, err := b.ready(g); err != nil || !ready {
 		return err
 	}
-	repetitions := cmp.Or(g.repetitions, b.repetitions)
+	repetitions := max(g.repetitions, b.repetitions)
 	for rep := range repetitions {
 		for _, c := range g.cells {
 			if !b.wants(c) {

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -181,14 +182,6 @@ func merge(fresh, others []*outbox.Record) []*outbox.Record {
 		return fresh
 	}
 	all := append(slices.Clone(others), fresh...)
-	slices.SortFunc(all, func(a, b *outbox.Record) int {
-		switch {
-		case a.Sequence < b.Sequence:
-			return -1
-		case a.Sequence > b.Sequence:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(all, func(a, b *outbox.Record) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	return slices.CompactFunc(all, func(a, b *outbox.Record) bool { return a.Sequence == b.Sequence })
 }

@@ -13,9 +13,10 @@
 // is dispatched again, it waits for the same record. So an outage makes no duplicates
 // while the process lives, with one exception: if a record is not acknowledged for a
 // minute or more (three attempts) while brokers answer, the client may be stuck, and
-// all that it has is sent again, in order and perhaps twice. After a restart, or when another relay takes over, messages
-// may be sent twice, and a record that the old process still had in flight may arrive
-// after its successors: consumers deduplicate on the event id.
+// all that it has is sent again, in order and perhaps twice. After a restart, or when
+// another relay takes over, messages may be sent twice, and a record that the old
+// process still had in flight may arrive after its successors: consumers deduplicate on
+// the event id.
 //
 // What a broker does with a record after all in-sync replicas have it is the topic's
 // affair: its replication factor, min.insync.replicas and retention. Topics are not
